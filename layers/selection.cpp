@@ -113,8 +113,8 @@ const LayerDef kLayers[] = {
                  .derivation = "the indices, 4*3*14*14*8 bytes"}},
     {.name = "Sort",
      .summary = "the elements of a dimension in order, and their indices",
-     .math =
-         "x.sort(dim): the values and their int64 indices, as name.0 and name.1; argsort is name.1. Saved: the indices.",
+     .math = "x.sort(dim): the values and their int64 indices, as name.0 and name.1; argsort is name.1. Saved: the "
+             "indices.",
      .parameters = {{"dim", ParameterType::integer, "-1", "the dimension, of at most 4096"}},
      .lower = lower_sort,
      .example = {.call = "Sort(1)",

@@ -243,7 +243,9 @@ TensorId LayerBuilder::cast(TensorId t, DType to) {
   const DType from = dtype(t);
   if (from == to) return t;
   const Shape shape = this->shape(t);
-  const TensorId y = emit(Operator::to, Elementwise{shape.elements(), 0}, {t}, shape, to);
+  // _to_copy preserves the strides of what is dense, also where those of a 1x1 kernel are contiguous ones as well
+  // (aten/src/ATen/native/TensorConversions.cpp); whether a convolution is channels-last depends on them.
+  const TensorId y = emit(Operator::to, Elementwise{shape.elements(), 0}, {t}, {shape, to, Placing::like});
   if (NodeBuilder n = node("ToCopyBackward0", y, {t})) n.give(t, n.cast(n.grad(), from));
   return y;
 }
