@@ -124,8 +124,10 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   const bool channels_last = run.layout == MemoryFormat::channels_last;
   make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
   add_adapters(graph, run.precision, blocks);
-  if (channels_last)
+  if (channels_last) {
     for (const ParameterTensor& p : graph.parameters) move_images(graph, p.tensor, blocks);
+    for (const BufferTensor& b : graph.named_buffers) move_images(graph, b.tensor, blocks);
+  }
   optimizer.run(loop.rank.optimizer.construction, OptimizerPart::construction);
   make_batch(graph, blocks);
   if (channels_last)

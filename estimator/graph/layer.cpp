@@ -24,6 +24,13 @@ std::int64_t tensor_bytes(const Shape& shape, DType dtype) {
   return bytes;
 }
 
+// model.to(memory_format=channels_last) moves whatever has four dimensions, buffers too (nn.Module.to, convert).
+void lay_out(Tensor& t, MemoryFormat format) {
+  if (format != MemoryFormat::channels_last || t.shape.rank() != 4) return;
+  t.strides = strides_in(format, t.shape);
+  t.contiguous = is_contiguous(t.shape, t.strides);
+}
+
 }  // namespace
 
 const LayerDef* find_layer(Catalog catalog, std::string_view name) {
@@ -71,10 +78,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
     fail("expects a floating-point input, its input is " + std::string(name_of(dtype(inputs_[0]))));
   const bool adapter = call_.def->adapter;
   const TensorId t = new_tensor(shape, adapter ? adapter_type(run_.precision) : run_.precision, Category::parameters);
-  if (run_.layout == MemoryFormat::channels_last && shape.rank() == 4) {  // model.to(memory_format=channels_last)
-    graph_.tensor(t).strides = strides_in(run_.layout, shape);
-    graph_.tensor(t).contiguous = is_contiguous(shape, graph_.tensor(t).strides);
-  }
+  lay_out(graph_.tensor(t), run_.layout);
   const bool trainable = !call_.frozen;
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = graph_.tensor(t).of_trained = trainable;
@@ -103,6 +107,7 @@ TensorId LayerBuilder::tied_buffer(std::string_view name, const Shape& shape) co
 TensorId LayerBuilder::buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial) {
   if (const TensorId t = tied_buffer(name, shape); t != kNone) return t;
   const TensorId t = new_tensor(shape, dtype, Category::buffers);
+  lay_out(graph_.tensor(t), run_.layout);
   if (initial.kind != Initial::zeros) graph_.initial_values.emplace_back(t, initial);
   graph_.model_storage.push_back(t);
   graph_.named_buffers.push_back({t, name, call_.layer});
