@@ -68,7 +68,7 @@ struct Schedule {
     TensorId constant;
     BufferId buffer;
   };
-  std::vector<FirstRead> constants;  // ascending steps
+  std::vector<FirstRead> constants;      // ascending steps
   std::deque<Primitive> sums;            // gradient accumulations, which are in no graph
   BufferId output = kNone;               // held by the training loop; kNone where nothing holds it
   std::vector<BufferId> beside_results;  // what the output and the loss hold besides

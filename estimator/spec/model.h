@@ -168,7 +168,7 @@ struct Model {
   /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
   Body losses;
   bool own_loss = false;  // `own_loss:`, such a list that the model's forward computes
-  std::string verified;  // what the spec says that it was compared with; empty: nothing
+  std::string verified;   // what the spec says that it was compared with; empty: nothing
   std::optional<std::vector<ConstructionStep>>
       construction;         // nothing: weights alone are made, where they are tied first of their own
   std::vector<Note> notes;  // what the spec says that it lacks
