@@ -15,7 +15,7 @@ from gpuplan.errors import ExportError
 from gpuplan.layers import (
     attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
-from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, half_only, layer_source, names_a_type, source_line,
+from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, asks_for_meta, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source, type_of_new)
 from gpuplan.transformers_layers import run_function
 from gpuplan.value_checks import Passing, found_of, passes, place_of
@@ -101,8 +101,11 @@ class Recorder(TorchFunctionMode):
         func, args, kwargs = without_gpu(func, name, args, kwargs or {})
         if self.inside:
             return func(*args, **kwargs)
-        if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") == "dtype":
+        asked = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
+        if asked == "dtype":
             self.note_type_read(args[0])
+        if asked == "device" and args[0].is_meta and asks_for_meta():
+            return torch.device("cuda")  # what the code does without data is not what it does on a GPU
         if name in ("__bool__", "item") and args[0].is_meta:
             answer = self.answer(args[0], name)
             if answer is not None:

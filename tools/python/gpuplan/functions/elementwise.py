@@ -57,6 +57,8 @@ def write_rdiv(w: Writer) -> None:
 def write_pow(w: Writer) -> None:
     exponent = 2 if w.call.name == "square" else w.argument(1, "exponent")
     if not number(exponent):
+        if not isinstance(w.x, Value):
+            raise Unsupported("of a number, to the power of a tensor")
         if any(w.lowering.has_gradient(v) for v in (w.x, exponent)):
             raise Unsupported("an exponent that is a tensor")
         return w.emit("Pow", [], [w.x, exponent]) and None
