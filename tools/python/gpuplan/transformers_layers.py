@@ -111,7 +111,8 @@ def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> An
     if not masks_later_keys(name, given.get("config")):
         return original(*args, **kwargs)  # nothing is masked
     window = getattr(given.get("config"), "sliding_window", None) if name != "create_causal_mask" else None
-    if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window) and may_skip(given):
+    eager = getattr(given.get("config"), "_attn_implementation", None) == "eager"  # eager_mask() never skips it
+    if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window) and may_skip(given) and not eager:
         return None  # nothing is computed: attention is called as causal
     return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=torch.bool, device="meta")
 
