@@ -293,6 +293,10 @@ class Lowering:
             self.refuse(call, str(e))
 
 
+# What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).
+NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}
+
+
 def is_empty(value: Value) -> bool:
     """Without elements: PyTorch allocates nothing."""
     return any(n == 0 for n in value.shape)
@@ -325,7 +329,7 @@ class Writer:
     def argument(self, position: int, name: str, default: Any = None) -> Any:
         if position < len(self.args):
             return self.args[position]
-        return self.kwargs.get(name, default)
+        return self.kwargs.get(name, self.kwargs.get(NUMPY_NAMES.get(name, name), default))
 
     def tensors(self) -> List[Value]:
         return flat_values((self.args, self.kwargs))
