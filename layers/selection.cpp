@@ -12,6 +12,7 @@
 
 #include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers::selection {

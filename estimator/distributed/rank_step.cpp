@@ -14,8 +14,8 @@
 namespace gpuplan {
 
 std::string_view name_of(DataParallel kind) {
-  constexpr std::array<std::string_view, 6> names = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
-  return names[static_cast<std::size_t>(kind)];
+  constexpr std::array<std::string_view, 6> kNames = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 namespace {
