@@ -124,7 +124,7 @@ std::string PlanScreen::verdict_block() const {
 }
 
 std::string PlanScreen::part_label(Category category) const {
-  const std::string name(name_of(category));
+  std::string name(name_of(category));
   if (category == Category::activation_gradients) return "activation gradients";
   if (category == Category::kv_cache) return "KV cache";
   if (category != Category::optimizer_state) return name;
