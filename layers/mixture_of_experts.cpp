@@ -11,6 +11,7 @@
 #include "estimator/aten/linear.h"
 #include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scan.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
@@ -27,7 +28,6 @@ struct Sizes {
 // --- rows by index ------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kSortedByOneBlock = 2304;  // indices; recorded, on compute capability 7.5, 8.0 and 9.0
-constexpr std::int64_t kIndexBytes = 8;
 
 OpaqueKernel add_rows(const LayerBuilder& b, std::int64_t indices, const Shape& table) {
   const std::int64_t sort =
@@ -62,12 +62,7 @@ std::vector<TensorId> top_k(LayerBuilder& b, TensorId p, const Sizes& n) {
   const OutputSpec results[] = {{each, DType::fp32}, {each, DType::int64}};
   std::vector<TensorId> best = b.emit_many(Operator::topk, Elementwise{b.elements(p)}, {p}, results);
   b.attributes({{Attribute::k, n.top_k}, {Attribute::dim, 1}});
-  if (NodeBuilder node = b.node("TopkBackward0", best[0], {p})) {
-    const Operand dp = node.run(Operator::zeros, Fill{b.elements(p)}, {}, b.shape(p), DType::fp32);
-    node.run_in_place(Operator::scatter_, Copy{each.elements()}, {dp, node.grad(), best[1]});
-    node.attributes({{Attribute::dim, 1}});
-    node.give(p, dp);
-  }
+  aten::scatter_gradient(b, "TopkBackward0", p, best[0], best[1], 1);
   return best;
 }
 
@@ -83,28 +78,6 @@ Routed route(LayerBuilder& b, TensorId x, TensorId gate, const Sizes& n) {
 }
 
 // --- the experts --------------------------------------------------------------------------------------------------
-
-struct Sorted {
-  TensorId experts = kNone, places = kNone;
-};
-
-// torch.sort of int64: a third buffer, and beyond one block's reach the radix sort's (aten/src/ATen/native/cuda/
-// Sort.cpp).
-Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
-  constexpr std::int64_t kOneBlock = 4096;
-  const Shape each{n.pairs()};
-  ScratchProgram program;
-  ScratchWriter w(program);
-  w.result(2);
-  w.allocate(checked_mul(n.pairs(), kIndexBytes));
-  if (n.pairs() > kOneBlock) w.allocate(cub_sort_bytes(n.pairs(), b.gpu()));
-  w.release_all();
-  const OutputSpec results[] = {{each, DType::int64}, {each, DType::int64}};
-  const std::vector<TensorId> sorted =
-      b.emit_many(Operator::sort, aten::opaque_kernel(program, n.pairs()), {experts}, results);
-  b.attributes({{Attribute::dim, 0}});
-  return {sorted[0], sorted[1]};
-}
 
 struct Offsets {
   TensorId ends = kNone, narrow = kNone, counts = kNone;
@@ -184,21 +157,21 @@ TensorId inverse(LayerBuilder& b, TensorId places) {
 TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gate_up, TensorId down, const Sizes& n) {
   const DType dtype = b.dtype(x);
   const TensorId flat = b.alias(routed.experts, {n.pairs()}, contiguous_strides({n.pairs()}));
-  const Sorted sorted = sort_pairs(b, flat, n);
-  const TensorId token = aten::no_grad(b, Operator::floor_divide, {sorted.places}, {n.pairs()}, DType::int64,
-                                       {{Attribute::other, n.top_k}});
+  const std::vector<TensorId> sorted = aten::sort(b, flat, 0);
+  const TensorId experts = sorted[0], places = sorted[1];
+  const TensorId token =
+      aten::no_grad(b, Operator::floor_divide, {places}, {n.pairs()}, DType::int64, {{Attribute::other, n.top_k}});
   const TensorId rows = rows_at(b, x, token);
-  const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);
-  const Offsets rows_of = offsets(b, sorted.experts, n);
+  const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), places);
+  const Offsets rows_of = offsets(b, experts, n);
   const TensorId y = gated_mlp(b, rows, gate_up, down, rows_of.ends, n);
   const TensorId weighted = aten::mul(b, y, aten::unsqueeze(b, weights, 1));
-  const TensorId back = inverse(b, sorted.places);
+  const TensorId back = inverse(b, places);
   const TensorId ordered = rows_at(b, weighted, back);
   const TensorId by_token = aten::view(b, ordered, {n.tokens, n.top_k, n.hidden});
   const TensorId sum = aten::reduce(b, by_token, 0b10U, false, false);
   const TensorId out = b.cast(sum, dtype);
-  b.hold({sorted.experts, sorted.places, weights, rows, rows_of.narrow, rows_of.counts, rows_of.ends, back, y, ordered,
-          sum});
+  b.hold({experts, places, weights, rows, rows_of.narrow, rows_of.counts, rows_of.ends, back, y, ordered, sum});
   return out;
 }
 

@@ -5,14 +5,12 @@
 // (torch/csrc/autograd/FunctionsManual.cpp, value_selecting_reduction_backward). Their kernels take scratch for rows
 // that are long and few, of argmax from about 100,000 elements (aten/src/ATen/native/cuda/Reduce.cuh), of topk from
 // 400 to 20,000, the fewer they are the longer (aten/src/ATen/native/cuda/TensorTopK.cu, should_use_multiblock): a
-// few hundred KiB at most, which is left out. sort of rows up to 4096 long has a row of indices as scratch
-// (aten/src/ATen/native/cuda/Sort.cpp, fillSliceWithIndex); of longer ones the segmented radix sort's.
+// few hundred KiB at most, which is left out.
 
 #include <string>
 
-#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/base/integers.h"
+#include "estimator/aten/scan.h"
 #include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers::selection {
@@ -31,17 +29,6 @@ void lower_place(LayerBuilder& b, Operator op) {
 void lower_argmax(LayerBuilder& b) { lower_place(b, Operator::argmax); }
 void lower_argmin(LayerBuilder& b) { lower_place(b, Operator::argmin); }
 
-// The gradient of the values, scattered into zeros by the indices.
-void give_selected(LayerBuilder& b, std::string_view name, TensorId x, const std::vector<TensorId>& made, int dim) {
-  if (NodeBuilder node = b.node(name, made[0], {x})) {
-    const Shape in = b.shape(x);
-    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, b.dtype(x));
-    node.run_in_place(Operator::scatter_, Elementwise{b.elements(made[1])}, {dx, node.grad(), made[1]});
-    node.attributes({{Attribute::dim, dim}});
-    node.give(x, dx);
-  }
-}
-
 void lower_top_k(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
@@ -56,30 +43,14 @@ void lower_top_k(LayerBuilder& b) {
   const OutputSpec results[] = {{out, dtype}, {out, DType::int64}};
   const std::vector<TensorId> made = b.emit_many(Operator::topk, Elementwise{in.elements()}, {x}, results);
   b.attributes({{Attribute::k, k}, {Attribute::dim, dim}});
-  give_selected(b, "TopkBackward0", x, made, dim);
+  aten::scatter_gradient(b, "TopkBackward0", x, made[0], made[1], dim);
   b.outputs(made);
 }
 
 void lower_sort(LayerBuilder& b) {
-  constexpr std::int64_t kOneBlock = 4096;
   const TensorId x = b.input();
-  const Shape in = b.shape(x);
-  if (in.rank() == 0) b.fail("expects a tensor of at least one dimension");
-  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
-  if (in[dim] > kOneBlock)
-    b.fail("sorts rows of " + std::to_string(in[dim]) + " elements; beyond " + std::to_string(kOneBlock) +
-           " the scratch of PyTorch's sort is not known");
-  ScratchProgram program;
-  ScratchWriter w(program);
-  w.result(2);
-  w.allocate(checked_mul(in[dim], size_of(DType::int64)));
-  w.release_all();
-  const OutputSpec results[] = {{in, b.dtype(x)}, {in, DType::int64}};
-  const std::vector<TensorId> made =
-      b.emit_many(Operator::sort, aten::opaque_kernel(program, in.elements()), {x}, results);
-  b.attributes({{Attribute::dim, dim}});
-  give_selected(b, "SortBackward0", x, made, dim);
-  b.outputs(made);
+  if (b.shape(x).rank() == 0) b.fail("expects a tensor of at least one dimension");
+  b.outputs(aten::sort(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank())));
 }
 
 const ParameterDef kDim{"dim", ParameterType::integer, "None", "the dimension; None: all elements"};

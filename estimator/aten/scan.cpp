@@ -43,4 +43,34 @@ TensorId cumsum(LayerBuilder& b, TensorId x, int dim, std::optional<DType> dtype
   return y;
 }
 
+void scatter_gradient(LayerBuilder& b, std::string_view name, TensorId x, TensorId values, TensorId indices, int dim) {
+  if (NodeBuilder node = b.node(name, values, {x})) {
+    const Shape in = b.shape(x);
+    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, b.dtype(x));
+    node.run_in_place(Operator::scatter_, Elementwise{b.elements(indices)}, {dx, node.grad(), indices});
+    node.attributes({{Attribute::dim, dim}});
+    node.give(x, dx);
+  }
+}
+
+std::vector<TensorId> sort(LayerBuilder& b, TensorId x, int dim) {
+  constexpr std::int64_t kOneBlock = 4096;
+  const Shape in = b.shape(x);
+  const bool radix = in[dim] > kOneBlock;
+  if (radix && (in.elements() != in[dim] || b.dtype(x) != DType::int64))
+    b.fail("sorts rows of " + std::to_string(in[dim]) + " elements, and of more than " + std::to_string(kOneBlock) +
+           " PyTorch's scratch is not known; gpuplan shadow --learn plans such a step as it is recorded");
+  ScratchProgram program;
+  ScratchWriter w(program);
+  w.result(2);
+  w.allocate(checked_mul(in[dim], size_of(DType::int64)));
+  if (radix) w.allocate(cub_sort_bytes(in[dim], b.gpu()));
+  w.release_all();
+  const OutputSpec results[] = {{in, b.dtype(x)}, {in, DType::int64}};
+  const std::vector<TensorId> made = b.emit_many(Operator::sort, opaque_kernel(program, in.elements()), {x}, results);
+  b.attributes({{Attribute::dim, dim}});
+  scatter_gradient(b, "SortBackward0", x, made[0], made[1], dim);
+  return made;
+}
+
 }  // namespace gpuplan::aten

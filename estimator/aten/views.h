@@ -46,8 +46,8 @@ std::vector<TensorId> split(LayerBuilder& b, TensorId x, int dim, std::span<cons
 /// x.unbind(dim): a view for each position; backward stacks the gradients.
 std::vector<TensorId> unbind(LayerBuilder& b, TensorId x, int dim);
 
-/// torch.cat along `dim` (within the rank): one copy of the widest type, where an empty tensor `of_empty` takes part
-/// too.
+/// torch.cat along `dim` (within the rank): one copy of the widest type. of_empty: the type of an empty tensor that is
+/// joined too.
 TensorId cat(LayerBuilder& b, std::span<const TensorId> xs, int dim, std::optional<DType> of_empty = {});
 /// torch.stack: a new dimension.
 TensorId stack(LayerBuilder& b, std::span<const TensorId> xs, int dim);

@@ -1,6 +1,7 @@
 #include "estimator/plan/live_bytes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "estimator/base/integers.h"
 
@@ -16,11 +17,17 @@ class Levels {
 
   LiveBytes compute() {
     const bool first = run_.first_step;
-    for (const TensorId t : graph_.model_storage)
-      if (graph_.buffers[static_cast<std::size_t>(graph_.tensors[static_cast<std::size_t>(t)].buffer)].category !=
-          Category::scratch)
+    absent_.assign(graph_.buffers.size(), 0);
+    for (const TensorId t : graph_.model_storage) {
+      const auto b = static_cast<std::size_t>(buffer_of(graph_, t));
+      if (is_constant(graph_, t))
+        absent_[b] = 1;
+      else if (graph_.buffers[b].category != Category::scratch)
         add(t);
+    }
     r_.after_model = live_;
+    if (!first)
+      for (const TensorId t : graph_.model_storage) make_constant(buffer_of(graph_, t));
     for (const TensorId t : graph_.inputs) add(t);
     r_.optimizer_state = states(optimizer_.construction) + (first ? 0 : states(optimizer_.first));
     for (const OptimizerProgram& p : optimizer_.first_of) r_.optimizer_state += first ? 0 : states(p);
@@ -58,6 +65,10 @@ class Levels {
   std::int64_t bytes(BufferId b) const {
     return b == kNone ? 0 : rounded(s().buffers[static_cast<std::size_t>(b)].bytes);
   }
+  // Nothing where it is there, or is none.
+  void make_constant(BufferId b) {
+    if (std::exchange(absent_[static_cast<std::size_t>(b)], 0) != 0) live_ += bytes(b);
+  }
   void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
 
   static std::int64_t states(const OptimizerProgram& p) {
@@ -80,10 +91,12 @@ class Levels {
     phase_ = phase;
     peak = std::max(peak, live_);
     std::size_t next = 0;
+    auto constant = s().constants.begin();
     for (std::size_t i = 0; i < s().ops.size(); ++i) {
       const ScheduledOp& step = s().ops[i];
       if (step.phase != phase) continue;
       step_ = static_cast<std::int32_t>(i);
+      for (; constant != s().constants.end() && constant->step <= step_; ++constant) make_constant(constant->buffer);
       for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
         live_ += bytes(s().allocated[static_cast<std::size_t>(k)]);
       if (step.allocates.begin != step.allocates.end) note(peak);
@@ -91,8 +104,10 @@ class Levels {
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
         live_ -= bytes(s().released[static_cast<std::size_t>(k)]);
       while (next < s().replacements.size() && s().replacements[next].step < static_cast<std::int32_t>(i)) ++next;
-      if (next < s().replacements.size() && s().replacements[next].step == static_cast<std::int32_t>(i))
+      if (next < s().replacements.size() && s().replacements[next].step == static_cast<std::int32_t>(i)) {
+        make_constant(s().replacements[next].old_buffer);  // the new one takes its place, where there was one or not
         live_ -= bytes(s().replacements[next].old_buffer);
+      }
     }
     end = live_;
   }
@@ -131,6 +146,7 @@ class Levels {
   const Graph& graph_;
   std::span<const Schedule> passes_;
   std::size_t pass_ = 0;
+  std::vector<char> absent_;  // constants that no step has made so far
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   LiveBytes r_;

@@ -73,8 +73,8 @@ class PlannedLoop final : public LoopObserver {
     if (part == OptimizerPart::step && slot == kFoundInfSlot) found_inf_ = address;
   }
 
-  // The copies take the values of the weights.
   void constant_is_made(TensorId) override {}
+  // The copies take the values of the weights.
   void model_is_made() override {
     for (std::int32_t p = 0; p < static_cast<std::int32_t>(optimized_.size()); ++p)
       if (optimized_[index(p)].master != 0) cast("aten::to", weight(p), optimized_[index(p)].master);

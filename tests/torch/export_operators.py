@@ -189,6 +189,7 @@ OPERATORS: Dict[str, Operator] = {
     "softmax_positional": lambda net, x: torch.softmax(x, -1, torch.float32).to(x.dtype),
     "softmax_in_its_type": lambda net, x: F.softmax(x, dim=-1, dtype=x.dtype),
     "sum_in_its_type": lambda net, x: x * x.sum(-1, keepdim=True, dtype=net.scale.dtype),
+    "apart_from_meta": lambda net, x: x.exp() * 2 if x.device.type != "meta" else x,
     "mean_by_axis": lambda net, x: x * torch.mean(x, axis=1, keepdims=True),
     "sum_by_name": sum_by_name,
     "sum_of_booleans": lambda net, x: x * (x.detach() > 0).sum(1, keepdim=True),

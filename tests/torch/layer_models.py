@@ -282,7 +282,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Log1p": torch.log1p, "Expm1": torch.expm1, "Sqrt": torch.sqrt, "Neg": torch.neg,
     "Erf": torch.erf, "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,
     "Max": torch.max, "Maximum": torch.maximum, "Minimum": torch.minimum, "LogicalAnd": torch.logical_and,
-    "LogicalOr": torch.logical_or, "LogicalXor": torch.logical_xor, "TopK": torch.topk, "Triu": torch.triu,
+    "LogicalOr": torch.logical_or, "LogicalXor": torch.logical_xor, "Sort": torch.sort, "TopK": torch.topk, "Triu": torch.triu,
     "Tril": torch.tril, "Mean": torch.mean, "Sum": torch.sum, "mean": torch.mean, "sum": torch.sum,
     "Normalize": F.normalize, "VectorNorm": torch.linalg.vector_norm, "OneHot": F.one_hot, "Roll": torch.roll,
     "Pad": F.pad, "Gather": lambda x, i, dim: torch.gather(x, dim, i),

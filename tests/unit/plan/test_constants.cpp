@@ -38,3 +38,25 @@ TEST_CASE("a constant is there from the first step's operation on that reads it"
   CHECK(row(report, true, Phase::start).live.requested_bytes == input + table);
   CHECK(row(report, true, Phase::forward).live.requested_bytes == input + table + output);
 }
+
+// What a plan says of tensors alone, without an allocator, has the constants where the loop has them.
+TEST_CASE("the live bytes of a first step have a constant from its first read on") {
+  const Model model = read_spec(
+      "gpuplan: 1\ninput: {shape: [1024]}\nlayers:\n"
+      "  - a: Linear(1024, 1024, bias=False)\n"
+      "  - table: Constant(1024)\n"
+      "  - {op: Add(), from: [a, table]}\n"
+      "loss: mean\n");
+  const auto live = [&](bool first_step) {
+    RunConfig run;
+    run.batch = 1;
+    run.loop = Loop::function;
+    run.first_step = first_step;
+    const Gpu gpu = assumed_gpu();
+    return make_plan(model, make_catalog(), run, &gpu).live_bytes;
+  };
+  const LiveBytes first = live(true), steady = live(false);
+  CHECK(first.after_model == 1024 * 1024 * 4);
+  CHECK(steady.after_model == first.after_model);
+  CHECK((first.forward_end - first.start) - (steady.forward_end - steady.start) == 4096);
+}

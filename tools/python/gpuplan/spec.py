@@ -8,7 +8,6 @@
 # and `keep:` and `Rebind()` are written where a tensor outlives what the blocks alone imply.
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -26,7 +25,7 @@ from gpuplan.lowering import Lowering
 from gpuplan.printer import Printer
 from gpuplan.read_back import read_back
 from gpuplan.run import no_loss
-from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, without_labels
+from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
 from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
 from gpuplan.without_data import call_on_batch, refuse_modules, unwrapped
@@ -74,12 +73,8 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     for mode in modes:
         # The model's own loss, which loss= took from its output, is computed in eval mode, too.
         is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and traced[0].run.loss_event)
-        unlabelled = without_labels(batch, traced[0].run) if traced else None
-        if unlabelled is not None:
-            with contextlib.suppress(ExportError):  # of a model that needs them
-                traced.append(Traced(model, unlabelled, forward, no_loss, mode))
-        if len(traced) <= modes.index(mode):
-            traced.append(Traced(model, batch, forward, loss if is_asked else no_loss, mode))
+        unlabelled = traced_without_labels(model, batch, forward, traced[0]) if traced else None
+        traced.append(unlabelled or Traced(model, batch, forward, loss if is_asked else no_loss, mode))
     first = traced[0]
     both = in_both_modes(*traced) if len(traced) == 2 else None
     if both is None:

@@ -14,7 +14,7 @@ from gpuplan.lifetimes import hold_what_python_holds, last_seen
 from gpuplan.losses import loss_text
 from gpuplan.lowering import Lowering
 from gpuplan.recorder import Recorder
-from gpuplan.run import recorded_run
+from gpuplan.run import no_loss, recorded_run
 from gpuplan.values import Frame, Value
 from gpuplan.without_data import on_meta
 
@@ -73,12 +73,16 @@ def inputs_of_both(train: Recorder, infer: Recorder) -> List[Tuple[Value, Value]
     return [(value, named[name]) for value, name in train.input_names.items() if name in named]
 
 
-def without_labels(batch: Any, train: Recorder) -> Any:
-    """What of the batch other than the model's own loss reads; None where that is all of it, or where it has no names."""
-    if not isinstance(batch, Mapping) or not train.loss_event:
+def traced_without_labels(model: nn.Module, batch: Any, forward: Callable, train: Traced) -> Optional[Traced]:
+    """Eval mode as it is called without what the model's own loss alone reads. None where there is no such loss, where the batch
+    has no names, and of a model that needs its labels."""
+    labels = {name for value, name in train.run.input_names.items() if value not in train.run.top.inputs}
+    if not train.run.loss_event or not labels or not isinstance(batch, Mapping):
         return None
-    labels = {name for value, name in train.input_names.items() if value not in train.top.inputs}
-    return {k: v for k, v in batch.items() if k not in labels} if labels else None
+    try:
+        return Traced(model, {k: v for k, v in batch.items() if k not in labels}, forward, no_loss, "eval")
+    except ExportError:
+        return None
 
 
 def in_both_modes(train: Traced, infer: Traced) -> BothModes:
