@@ -22,7 +22,7 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
   const Shape out{p[0], p[1], half};
   TensorId result = kNone;
   if (b.before(kTransformers5)) {
-    const Gemm product{.batch = p[0], .m = half, .n = p[1], .k = 1, .dtype = DType::fp32};
+    const Gemm product{.batch = p[0], .m = half, .n = p[1], .k = 1, .dtype = DType::fp32, .batched = true};
     const TensorId column = aten::unsqueeze(b, aten::unsqueeze(b, inverse_frequency, 0), 2);
     const TensorId frequencies = aten::expand(b, column, {p[0], half, 1});
     const TensorId rows = aten::unsqueeze(b, as_real, 1);

@@ -295,8 +295,11 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call
     return y;
   }
+  const TensorId mask = a.mask;
   a.mask = expanded_mask(b, a, backend);
-  return Kernel(b, a, backend).run();
+  const TensorId y = Kernel(b, a, backend).run();
+  if (b.autocast() && mask != kNone) b.hold({mask});  // autocast's cast, an argument, beside what is padded of it
+  return y;
 }
 
 }  // namespace gpuplan::aten

@@ -62,12 +62,21 @@ void check_inner(const LayerBuilder& b, TensorId x, TensorId y) {
 // cuBLASLt adds the bias where the matrix has more than one row and column (aten/src/ATen/native/cuda/Blas.cpp).
 bool bias_in_epilogue(const LayerBuilder& b, TensorId y) { return b.shape(y)[0] > 1 && b.shape(y)[1] > 1; }
 
+// cuBLAS takes two matrices, or batches of them, as they lie or gets copies.
+Gemm gemm_of(const LayerBuilder& b, TensorId x, TensorId y, Gemm gemm) {
+  const auto copied = [&](TensorId t) { return fits_cublas({b.shape(t), b.strides(t)}) ? 0 : b.shape(t).elements(); };
+  gemm.first_copied = copied(x);
+  gemm.second_copied = copied(y);
+  return gemm;
+}
+
 // bias + x y, of two matrices. `names` of the autograd node: mat1 (x), mat2 (y), self (the bias).
 TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   check_inner(b, x, y);
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
   const Shape out{p.m, p.n};
-  const Gemm gemm{.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype};
+  const Gemm gemm =
+      gemm_of(b, x, y, {.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype});
   p.result = b.emit(Operator::addmm, gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
     if (node.needs(y)) node.save(x);
@@ -133,7 +142,8 @@ TensorId as_batch(LayerBuilder& b, TensorId t, const Shape& batch) {
 TensorId product(LayerBuilder& b, TensorId x, TensorId y) {
   check_inner(b, x, y);
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
-  p.result = b.emit(Operator::mm, Gemm{.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype}, {x, y}, {p.m, p.n}, p.dtype);
+  const Gemm gemm = gemm_of(b, x, y, {.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype});
+  p.result = b.emit(Operator::mm, gemm, {x, y}, {p.m, p.n}, p.dtype);
   if (NodeBuilder node = b.node("MmBackward0", p.result, {x, y})) product_backward(node, b, p, Operator::mm);
   return p.result;
 }
@@ -142,13 +152,24 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
   check_inner(b, x, y);
   const Shape s = b.shape(x), t = b.shape(y);
   Product p{.x = x, .y = y, .batch = s[0], .m = s[1], .n = t[2], .k = s[2], .dtype = b.dtype(x)};
-  const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype};
+  const Gemm gemm =
+      gemm_of(b, x, y, {.batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype, .batched = true});
   p.result = b.emit(Operator::bmm, gemm, {x, y}, {p.batch, p.m, p.n}, p.dtype);
   if (NodeBuilder node = b.node("BmmBackward0", p.result, {x, y})) {
-    const Gemm of_y{
-        .batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype, .gradient = GemmGradient::of_second};
-    const Gemm of_x{
-        .batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype, .gradient = GemmGradient::of_first};
+    const Gemm of_y{.batch = p.batch,
+                    .m = p.k,
+                    .n = p.n,
+                    .k = p.m,
+                    .dtype = p.dtype,
+                    .gradient = GemmGradient::of_second,
+                    .batched = true};
+    const Gemm of_x{.batch = p.batch,
+                    .m = p.m,
+                    .n = p.k,
+                    .k = p.n,
+                    .dtype = p.dtype,
+                    .gradient = GemmGradient::of_first,
+                    .batched = true};
     Operand dy = 0, dx = 0;
     if (node.needs(x)) node.save(y);
     if (node.needs(y)) dy = node.run(Operator::bmm, of_y, {node.grad(), x}, t, p.dtype);

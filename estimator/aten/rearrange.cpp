@@ -50,7 +50,11 @@ TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> si
     if (size < 1) b.fail("padding cuts a dimension of " + std::to_string(in[dim]) + " to " + std::to_string(size));
     out.set(dim, size);
   }
-  const Strides strides = strides_in(b.suggested_format(x), out);
+  // What is only cut is a copy of that part (PadNd.cpp, constant_pad_nd).
+  const auto adds = [&](int sign) {
+    return std::ranges::any_of(sides, [&](const Padding1d& s) { return sign * s.before > 0 || sign * s.after > 0; });
+  };
+  const Strides strides = adds(1) ? strides_in(b.suggested_format(x), out) : strides_like(out, b.strides(x));
   // Before and after each dimension; of the gradient as much is cut off.
   std::vector<AttributeValue> padding{{Attribute::value, value}}, cut{{Attribute::value, 0}};
   for (int i = in.rank(); i-- > 0;) {
@@ -63,7 +67,8 @@ TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> si
       b.emit(Operator::constant_pad_nd, Copy{out.elements()}, {x}, {out, dtype, Placing::given, strides});
   b.attributes(padding);
   if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x})) {
-    node.give(x, node.run(Operator::constant_pad_nd, Copy{in.elements()}, {node.grad()}, in, dtype));
+    const Placing placing = adds(-1) ? Placing::suggested : Placing::like;
+    node.give(x, node.run(Operator::constant_pad_nd, Copy{in.elements()}, {node.grad()}, {in, dtype, placing}));
     node.attributes(cut);
   }
   return y;

@@ -140,6 +140,15 @@ Strides strides_like(const Shape& shape, const Strides& strides) {
   return pointwise_strides(shape, {&one, 1});
 }
 
+bool fits_cublas(const StridedShape& matrix) {
+  const int rows = matrix.shape.rank() - 2, columns = rows + 1;
+  const auto follow = [&](int inner, int outer) {
+    const bool no_gaps = matrix.shape[inner] == 1 || matrix.strides[inner] == 1;
+    return no_gaps && (matrix.shape[outer] == 1 || matrix.strides[outer] >= matrix.shape[inner]);
+  };
+  return follow(columns, rows) || follow(rows, columns);
+}
+
 Strides pointwise_strides(const Shape& out, std::span<const StridedShape> operands) {
   const auto all = [&](auto rule) {
     return std::ranges::all_of(operands,

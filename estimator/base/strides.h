@@ -49,6 +49,10 @@ struct StridedShape {
   Shape shape;
   Strides strides;
 };
+/// Whether cuBLAS takes a matrix, or a batch of them, as it lies: rows or columns without gaps between their elements,
+/// and one after the other (aten/src/ATen/native/cuda/Blas.cpp, prepare_matrix_for_cublas). Of another one mm, addmm
+/// and bmm make a contiguous copy.
+bool fits_cublas(const StridedShape& matrix);
 /// Of the result of a pointwise operation on these operands, broadcast to `out`
 /// (aten/src/ATen/TensorIterator.cpp, compute_fast_setup_type and reorder_dimensions).
 Strides pointwise_strides(const Shape& out, std::span<const StridedShape> operands);

@@ -89,7 +89,7 @@ enum class Placing : std::uint8_t {
   contiguous,
   channels_last,
   pointwise,  // as TensorIterator places the result of what the operation reads
-  like,       // as empty_like of the first operand read
+  like,       // as empty_like of the first operand read, or of a part of it
   suggested,  // in the memory format that the first operand read suggests
   given       // BackwardValue::strides
 };

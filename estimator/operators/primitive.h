@@ -24,6 +24,9 @@ struct Gemm {
   bool bias_epilogue = false;  // cuBLASLt adds the bias (addmm); otherwise a plain cuBLAS product
   DType dtype = DType::fp32;
   GemmGradient gradient = GemmGradient::none;  // of_first: grad b^T; of_second: a^T grad
+  bool batched = false;                        // bmm, also of one product
+  // Elements of contiguous copies of what is read first and second, where cuBLAS cannot take it: see fits_cublas().
+  std::int64_t first_copied = 0, second_copied = 0;
 };
 
 /// A 2-D convolution between image [n, c, h, w] and feature map [n, k, p, q] with filter [k, c / groups, r, s].
@@ -103,6 +106,7 @@ struct Softmax {
   std::int64_t elements = 0;
   bool backward = false;
   bool product_scratch = false;  // softmax's backward keeps grad * output while it runs
+  bool copies = false;  // of the gradient, or of that product, which is not contiguous: backward takes contiguous()
   DType dtype = DType::fp32;
 };
 

@@ -32,11 +32,18 @@ ChannelsLastGrid channels_last_grid(std::int64_t rows, std::int64_t channels, bo
   return grid;
 }
 
+// Columns by rows are bmm's own kernel then (torch/_native/ops/bmm_outer_product), as long as Triton is there. The
+// releases between 2.11 and this one were not asked.
+constexpr PyTorchVersion kMultipliesColumnsItself = 215;
+
 class Appender {
  public:
   Appender(const RunConfig& run, const Gpu& gpu, ScratchProgram& program) : run_(run), gpu_(gpu), writer_(program) {}
 
   void operator()(const Gemm& g) {
+    if (g.batched && g.k == 1 && run_.pytorch >= kMultipliesColumnsItself) return;
+    for (const std::int64_t elements : {g.first_copied, g.second_copied})
+      if (elements > 0) after(elements * size_of(g.dtype));
     if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
     if (g.bias_epilogue) {
       if (lt_workspace(run_.pytorch) == LtWorkspace::each_call) after(kCublasLtWorkspace);
@@ -113,7 +120,7 @@ class Appender {
   }
 
   void operator()(const Softmax& s) {
-    if (s.product_scratch) after(s.elements * size_of(s.dtype));
+    for (int i = 0; i < s.product_scratch + s.copies; ++i) after(s.elements * size_of(s.dtype));
   }
 
   void operator()(const Loss& l) {

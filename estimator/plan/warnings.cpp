@@ -73,6 +73,8 @@ bool assumes_loss(const Model& model) { return model.losses.empty() && model.los
 std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
                                         const Gpu* named_gpu) {
   std::vector<std::string> warnings;
+  for (const Mismatch& difference : model.differs)
+    if (difference.mode == run.mode) warnings.push_back(difference.text);
   for (const Note& note : model.notes)
     if (!note.of || note.of == run.precision || note.of == run.autocast) warnings.push_back(note.text);
   for (std::string& warning : unread_inputs(model, graph)) warnings.push_back(std::move(warning));

@@ -1,6 +1,8 @@
 #include "estimator/schedule/backward.h"
 
+#include <array>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -158,13 +160,49 @@ class Engine {
     return view_of(values_[static_cast<std::size_t>(~r)], l.shape, l.dtype, buffer);
   }
 
-  // A reduction sees its operand in the order of its memory.
+  // What a kernel does depends on how its operands lie.
   const Primitive* what_of(const Op& op) {
-    const auto* reduction = std::get_if<Reduction>(&op.what);
-    if (reduction == nullptr || values_.contiguous(graph_.at(op.reads).front())) return &op.what;
-    const StridedShape operand = values_.strided(graph_.at(op.reads).front());
-    sums_.emplace_back(in_memory_order(*reduction, operand.strides));
+    std::optional<Primitive> as_they_lie;
+    if (const auto* reduction = std::get_if<Reduction>(&op.what))
+      as_they_lie = of_strided(op, *reduction);
+    else if (const auto* softmax = std::get_if<Softmax>(&op.what))
+      as_they_lie = of_strided(op, *softmax);
+    else if (const auto* gemm = std::get_if<Gemm>(&op.what))
+      as_they_lie = of_strided(op, *gemm);
+    if (!as_they_lie) return &op.what;
+    sums_.emplace_back(*std::move(as_they_lie));
     return &sums_.back();
+  }
+
+  StridedShape read_by(const Op& op, std::size_t i) const { return values_.strided(graph_.at(op.reads)[i]); }
+
+  // A reduction sees its operand in the order of its memory.
+  std::optional<Primitive> of_strided(const Op& op, const Reduction& reduction) const {
+    if (values_.contiguous(graph_.at(op.reads).front())) return std::nullopt;
+    return in_memory_order(reduction, read_by(op, 0).strides);
+  }
+
+  // Softmax's backward makes the gradient, or its product with the result, contiguous (SoftMax.cu,
+  // host_softmax_backward).
+  std::optional<Primitive> of_strided(const Op& op, Softmax softmax) const {
+    if (!softmax.backward || values_.contiguous(graph_.at(op.reads).front())) return std::nullopt;
+    const std::array<StridedShape, 2> factors = {read_by(op, 0), read_by(op, 1)};
+    const Shape& shape = factors[0].shape;
+    if (softmax.product_scratch && is_contiguous(shape, pointwise_strides(shape, factors))) return std::nullopt;
+    softmax.copies = true;
+    return softmax;
+  }
+
+  std::optional<Primitive> of_strided(const Op& op, Gemm gemm) const {
+    const auto copied = [&](std::size_t i) {
+      if (values_.contiguous(graph_.at(op.reads)[i])) return std::int64_t{0};
+      const StridedShape operand = read_by(op, i);
+      return operand.shape.rank() < 2 || fits_cublas(operand) ? 0 : operand.shape.elements();
+    };
+    gemm.first_copied = copied(0);
+    gemm.second_copied = copied(1);
+    if (gemm.first_copied == 0 && gemm.second_copied == 0) return std::nullopt;
+    return gemm;
   }
 
   void fill_with_zeros(const AutogradNode& n, Operand operand) {

@@ -110,7 +110,7 @@ class NodeValues {
     for (const Operand r : reads)
       if (count < operands.size()) operands[count++] = strided(r);
     lay_out(g, l.shape,
-            l.placing == Placing::like ? strides_like(operands[0].shape, operands[0].strides)
+            l.placing == Placing::like ? strides_like(l.shape, operands[0].strides)
                                        : pointwise_strides(l.shape, {operands.data(), count}));
   }
 

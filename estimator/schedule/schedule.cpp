@@ -10,6 +10,7 @@
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/step_writer.h"
+#include "estimator/schedule/unreached.h"
 
 namespace gpuplan {
 
@@ -99,6 +100,8 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   std::vector<TensorId> constants;                 // not read so far
   std::ranges::copy_if(graph.model_storage, std::back_inserter(constants),
                        [&](TensorId t) { return is_constant(graph, t); });
+  const std::vector<SavedUntil> unreached = saved_for_nothing(graph);
+  auto dies = unreached.begin();
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
     const bool marker = std::holds_alternative<Marker>(op.what) && graph.at(op.writes).empty();
@@ -115,6 +118,7 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
       constants.erase(read);
     }
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
+    for (; dies != unreached.end() && dies->op == static_cast<std::int32_t>(i); ++dies) writer.read(dies->saved);
     writer.record(graph, op, [&](TensorId t) { return view_of(graph.tensor(t), buffer_of(graph, t)); });
     for (const TensorId t : graph.at(op.writes)) {
       if (replaced == graph.replaced_buffers.end() || buffer_of(graph, t) != replaced->second) continue;
@@ -122,29 +126,6 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
       ++replaced;
     }
   }
-}
-
-// What autograd saved for outputs that the loss does not depend on, as auxiliary logits: backward does not come there,
-// and the nodes live as long as the output object that holds their results.
-std::vector<BufferId> saved_beside_loss(const Graph& graph) {
-  std::vector<BufferId> saved;
-  const std::vector<char> reached = reached_nodes(graph);
-  std::vector<char> held(graph.nodes.size(), 0);
-  const auto hold = [&](TensorId t) {
-    const NodeId producer = graph.tensor(t).producer;
-    if (producer != kNone && reached[static_cast<std::size_t>(producer)] == 0)
-      held[static_cast<std::size_t>(producer)] = 1;
-  };
-  for (const TensorId t : graph.kept_with_output) hold(t);
-  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
-    if (held[n] == 0) continue;
-    const AutogradNode& node = graph.nodes[n];
-    for (std::int32_t e = node.edges.begin; e < node.edges.end; ++e)
-      hold(graph.edges[static_cast<std::size_t>(e)].input);
-    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i)
-      saved.push_back(buffer_of(graph, graph.saved[static_cast<std::size_t>(i)]));
-  }
-  return saved;
 }
 
 // What the training loop's names keep alive beyond the operations that read it.

@@ -66,8 +66,8 @@ class StepReader {
     std::visit([this](auto& what) { read(what); }, of);
   }
   void read(Gemm& of) {
-    auto& [batch, m, n, k, bias_epilogue, dtype, gradient] = of;
-    (*this)(batch, m, n, k, bias_epilogue, dtype, gradient);
+    auto& [batch, m, n, k, bias_epilogue, dtype, gradient, batched, first_copied, second_copied] = of;
+    (*this)(batch, m, n, k, bias_epilogue, dtype, gradient, batched, first_copied, second_copied);
   }
   void read(Convolution& of) {
     auto& [pass, n, c, h, w, k, p, q, r, s, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, native,
@@ -100,8 +100,8 @@ class StepReader {
     (*this)(windows, taps);
   }
   void read(Softmax& of) {
-    auto& [elements, backward, product_scratch, dtype] = of;
-    (*this)(elements, backward, product_scratch, dtype);
+    auto& [elements, backward, product_scratch, copies, dtype] = of;
+    (*this)(elements, backward, product_scratch, copies, dtype);
   }
   void read(NllLoss& of) {
     auto& [elements, backward] = of;

@@ -398,6 +398,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   model.order = spec.order;
   model.own_loss = spec.own_loss;
   model.verified = spec.verified;
+  model.differs = spec.differs;
   model.notes = spec.notes;
   model.construction = spec.construction;
   if (spec.lora) model.lora = evaluate_lora(*spec.lora, scope);

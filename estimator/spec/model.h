@@ -155,6 +155,12 @@ struct Note {
   std::optional<DType> of;
 };
 
+/// Or that it was compared with PyTorch and is not equal, and where: a warning of its plans in this mode.
+struct Mismatch {
+  Mode mode = Mode::train;
+  std::string text;
+};
+
 struct Model {
   std::string name;
   std::vector<std::shared_ptr<const Source>> sources;  // what the marks point into; the first is the file
@@ -168,7 +174,8 @@ struct Model {
   /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
   Body losses;
   bool own_loss = false;  // `own_loss:`, such a list that the model's forward computes
-  std::string verified;   // what the spec says that it was compared with; empty: nothing
+  std::string verified;   // what the spec says that it was compared with and is equal to; empty: nothing
+  std::vector<Mismatch> differs;
   std::optional<std::vector<ConstructionStep>>
       construction;         // nothing: weights alone are made, where they are tied first of their own
   std::vector<Note> notes;  // what the spec says that it lacks

@@ -245,11 +245,25 @@ Note read_note(const YamlNode& node) {
   return {read_text(*node.children[1], "note"), dtype_from_name(type.text)};
 }
 
+std::vector<Mismatch> read_differences(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::map)
+    throw Error("differs must be {train: TEXT, infer: TEXT}, not " + describe(node)).at(node.mark);
+  expect_keys(node, "differs", {"train", "infer"});
+  std::vector<Mismatch> found;
+  for (const auto& [key, mode] : {std::pair{"train", Mode::train}, {"infer", Mode::infer}})
+    if (const YamlNode* text = node.find(key)) found.push_back({mode, read_text(*text, "difference")});
+  return found;
+}
+
 // What was compared is the spec as it was exported: not one that extends it.
 void read_remarks(const YamlNode& document, SpecSyntax& spec) {
   if (const YamlNode* verified = document.find("verified")) {
     const std::string text = read_text(*verified, "verified");
     if (document.find("extends") == nullptr) spec.verified = text;
+  }
+  if (const YamlNode* differs = document.find("differs")) {
+    std::vector<Mismatch> found = read_differences(*differs);
+    if (document.find("extends") == nullptr) spec.differs = std::move(found);
   }
   const YamlNode* notes = document.find("notes");
   if (notes == nullptr) return;
@@ -264,7 +278,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   check_version(document);
   expect_keys(document, "a model spec",
               {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
-               "own_loss", "verified", "notes", "construction"});
+               "own_loss", "verified", "differs", "notes", "construction"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {

@@ -43,6 +43,8 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "verified": {"type": "string", "description": "What an exported spec was compared with; plans say it. Not that of a spec that is extended."},
+    "differs": {"type": "object", "description": "What it was compared with and is not equal to, and where: a warning of its plans in the mode.",
+      "properties": {"train": {"type": "string"}, "infer": {"type": "string"}}, "additionalProperties": false},
     "construction": {
       "type": "array",
       "description": "Tensors that constructors make on the GPU beside the weights: +BYTES allocates one, -K frees the one that was allocated K-th, from 0.",

@@ -82,10 +82,11 @@ def first_tensor(out: Any) -> torch.Tensor:
 
 
 def _images(make: Callable[[], torch.nn.Module], size: Tuple[int, ...], segments: bool = False) -> Drawn:
-    """Cross entropy of classes, [N] or [N, H, W]."""
+    """Cross entropy of classes, [N] or [N, H, W]. The images are there first, as of `images, classes = next(loader)`: which hole of the
+    allocator's cache each gets depends on it."""
     def batch(samples: int, device: str) -> Tuple[torch.Tensor, torch.Tensor]:
-        classes = torch.zeros((samples,) + (size[1:] if segments else ()), dtype=torch.int64, device=device)
-        return torch.randn((samples,) + size, device=device), classes
+        images = torch.randn((samples,) + size, device=device)
+        return images, torch.zeros((samples,) + (size[1:] if segments else ()), dtype=torch.int64, device=device)
 
     return Drawn(make, batch, lambda out, batch: torch.nn.functional.cross_entropy(first_tensor(out), batch[1]))
 

@@ -2,7 +2,7 @@
 """Plans drawn models and compares every figure with what measure.py read:
 
     python tests/drawn_models/plan.py --gpuplan build/gpuplan --rows ROWS.tsv --gpu h200 --specs DIR --results RESULTS.tsv
-        [--scratch no-cudnn] [--pytorch 2.15] [--flags=...] [--part K/N --no-plans]
+        [--verified-by ROWS.tsv...] [--scratch no-cudnn] [--pytorch 2.15] [--flags=...] [--part K/N --no-plans]
 
 A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec. RESULTS.tsv gets a line for
 each run: model, run, batch, `equal`, or `announced` or `silent` with the worst difference of a peak in percent, or `refused`. Equal is the bytes
@@ -10,6 +10,7 @@ requested, allocated and reserved after each phase of the first and the third st
 something that not every plan assumes; `equal, announced` is equal all the same. Models are exported in a process of their own; what is there is not
 exported again. What is refused is planned as `gpuplan MODEL` does it, from its own steps under `gpuplan shadow --learn` at batches 2, 4 and 8
 (DIR/MODEL.RUN.trace): `learned equal` has the peaks of the two steps, which is all that is compared there, and `learned` has not. --no-learning: not.
+--verified-by: what measure.py read at other batches. A run whose plan differs there is planned as `gpuplan MODEL` does it too: learned.
 """
 from __future__ import annotations
 
@@ -131,6 +132,31 @@ def compared(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tupl
     return result, wrong, percent_of_peaks(measured, plan["phases"])
 
 
+class Other(NamedTuple):
+    """A run at another batch."""
+
+    batch: int
+    measured: Dict[Tuple[str, str], Dict[str, int]]
+
+
+def others(rows: List[Path]) -> Dict[Tuple[str, str], List[Other]]:
+    found: Dict[Tuple[str, str], List[Other]] = collections.defaultdict(list)
+    for path in rows:
+        for run, measured in measured_runs(path).items():
+            found[run.model, run.run].append(Other(run.batch, measured))
+    return found
+
+
+def difference(spec: Path, run: Run, verified_by: List[Other], options: argparse.Namespace) -> str:
+    """Where the spec's plans are not equal at other batches; empty: nowhere."""
+    for other in verified_by:
+        plan = planned(spec, run._replace(batch=other.batch), options)
+        wrong = [plan] if isinstance(plan, str) else compared(other.measured, plan)[1]
+        if wrong:
+            return f"batch {other.batch}, {wrong[0]}"
+    return ""
+
+
 def measured_runs(rows: Path) -> Dict[Run, Dict[Tuple[str, str], Dict[str, int]]]:
     runs: Dict[Run, Dict[Tuple[str, str], Dict[str, int]]] = collections.defaultdict(dict)
     with open(rows, encoding="utf-8", newline="") as file:
@@ -138,6 +164,31 @@ def measured_runs(rows: Path) -> Dict[Run, Dict[Tuple[str, str], Dict[str, int]]
             if row["step"] != "error":
                 runs[Run(row["model"], row["run"], int(row["batch"]))][row["step"], row["phase"]] = {name: int(row[name]) for name in FIGURES}
     return runs
+
+
+def result_of(run: Run, measured: Dict[Tuple[str, str], Dict[str, int]], verified_by: List[Other], options: argparse.Namespace) -> Tuple[str, List[str]]:
+    spec = options.specs / (file_name(run.model) + ".yaml")
+    if not spec.exists():
+        why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
+        return learned_result(run, measured, "refused", re.sub(r"\S*/site-packages/", "", why), options)
+    differs = difference(spec, run, verified_by, options)
+    if differs:
+        return learned_result(run, measured, "differs", differs, options)
+    plan = planned(spec, run, options)
+    if isinstance(plan, str):
+        return "not planned", ["", "", "", "", plan[:300]]
+    result, wrong, worst = compared(measured, plan)
+    return result, [str(len(wrong)), *(f"{p:+.2f}" for p in worst.values()), wrong[0] if wrong else ""]
+
+
+def learned_result(run: Run, measured: Dict[Tuple[str, str], Dict[str, int]], result: str, why: str, options: argparse.Namespace) -> Tuple[str, List[str]]:
+    """Of a run that is not planned from a spec, for this reason."""
+    trace = options.specs / (file_name(run.model) + f".{run.run}.trace")
+    plan = "" if options.no_learning else learned(trace, run, options)
+    if isinstance(plan, str):
+        return result, ["", "", "", "", why + (f"; {plan[:200]}" if plan else "")]
+    result, worst = compared_learned(measured, plan)
+    return result, ["", *(f"{p:+.2f}" for p in worst.values()), why]
 
 
 def main() -> int:
@@ -153,6 +204,7 @@ def main() -> int:
     parser.add_argument("--part", default="0/1", help="K/N: every N-th model from the K-th, where several share the work")
     parser.add_argument("--no-plans", action="store_true")
     parser.add_argument("--no-learning", action="store_true")
+    parser.add_argument("--verified-by", type=Path, nargs="+", default=[], help="rows of the same runs at other batches")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ["GPUPLAN"] = options.gpuplan  # which reads the specs back
@@ -167,28 +219,12 @@ def main() -> int:
         export(name, options.specs)
     if options.no_plans:
         return 0
+    verified_by = others(options.verified_by)
     counts: Dict[str, int] = collections.Counter()
     with open(options.results, "w", encoding="utf-8") as out:
         out.write("\t".join(COLUMNS) + "\n")
         for run, measured in runs.items():
-            spec = options.specs / (file_name(run.model) + ".yaml")
-            if not spec.exists():
-                why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
-                why = re.sub(r"\S*/site-packages/", "", why)
-                row, result = ["", "", "", "", why], "refused"
-                plan = "" if options.no_learning else learned(spec.with_suffix(f".{run.run}.trace"), run, options)
-                if not isinstance(plan, str):
-                    result, worst = compared_learned(measured, plan)
-                    row = ["", *(f"{p:+.2f}" for p in worst.values()), why]
-                elif plan:
-                    row[-1] += "; " + plan[:200]
-            else:
-                plan = planned(spec, run, options)
-                if isinstance(plan, str):
-                    row, result = ["", "", "", "", plan[:300]], "not planned"
-                else:
-                    result, wrong, worst = compared(measured, plan)
-                    row = [str(len(wrong)), *(f"{p:+.2f}" for p in worst.values()), wrong[0] if wrong else ""]
+            result, row = result_of(run, measured, verified_by[run.model, run.run], options)
             counts[result] += 1
             out.write("\t".join([run.model, run.run, str(run.batch), result, *row]) + "\n")
     print(", ".join(f"{n} {what}" for what, n in counts.most_common()))

@@ -30,6 +30,12 @@ class Wide(Net):
         out = super().forward(x)
         return out + super().forward(x) if len(x) == 4 else out
 
+class Half(Net):
+    """Another model under autocast, which no export in fp32 sees."""
+    def forward(self, x):
+        out = super().forward(x)
+        return out + super().forward(x) if torch.is_autocast_enabled("cuda") else out
+
 class Lost(Net):
     def forward(self, x):
         out = super().forward(x)
@@ -52,10 +58,20 @@ check "a file of the user's, and what it imports" own
 changed() { sed -i 's/a, b, 3, padding=1/a, b, 5, padding=2/' "$work/block.py" && own2; }
 own2() { plan net.py:Net --input 3x32x32 --arg width=16 -b 16 && grep -q 'Params  *14,' "$work/plan"; }
 check "what it imports has changed" changed
-differs() { plan net.py:Wide --input 3x32x32 -b 6 && cat "$work/said" && grep -q 'warning: not equal to PyTorch 2.15.*batch 4' "$work/said"; }
-check "a model that is another one at other batches" differs
+differs() {
+  plan net.py:Wide --input 3x32x32 -b 6 && cat "$work/said" && grep -q 'warning: net.py:Wide: its spec is not equal to PyTorch 2.15.*batch 4.*learned' "$work/said" && grep -q 'Learned' "$work/plan" &&
+    plan net.py:Wide --input 3x32x32 -b 6 --no-learn && cat "$work/said" && grep -q 'warning: not equal to PyTorch 2.15.*train.*batch 4' "$work/said" && grep -q FLOP "$work/plan" &&
+    plan net.py:Wide --input 3x32x32 -b 6 --micro-batches 2 && grep -q 'warning: not equal to PyTorch 2.15' "$work/said"
+}
+check "a model that is another one at other batches: its step is learned" differs
+typed() {
+  plan net.py:Half --input 3x32x32 -b 16 && cat "$work/plan" && grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32, sim' "$work/plan" &&
+    plan net.py:Half --input 3x32x32 -b 16 --amp bf16 && cat "$work/said" && grep -q 'its spec is not equal to .*train, fp32, autocast to bf16.*learned' "$work/said" &&
+    plan net.py:Net --input 3x32x32 -b 16 --precision bf16 --layout nhwc --mode infer && cat "$work/plan" && grep -q 'equal to .*, eval, bf16, channels-last' "$work/plan"
+}
+check "a spec is compared in the type that is asked for" typed
 learned() {
-  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'cannot be exported.*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
+  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'net.py:Lost cannot be exported: .*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
     "$gpuplan" shadow --gpu t4 --format json -- "$python" -c 'import sys; sys.path[0] = sys.argv[1]; sys.path.append(sys.argv[2]); from gpuplan.learned import main; main(sys.argv[3:])' \
       "$PWD/tools/python" "$work" "$work/sources" 16 '{"optimizer": "adam"}' "$work/net.py:Lost" --input 3x8x8 >"$work/run.json" &&
     plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --format json &&
@@ -66,7 +82,7 @@ sys.exit(f"{planned['peak']} planned, {run['peak']} taken" if planned["peak"]["a
 PYTHON
 }
 check "a model that is not exported: its step is learned, and takes at another batch what is planned" learned
-other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: net.py:Lost cannot be exported' "$work/said"; }
+other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: a learned step of net.py:Lost is not told it' "$work/said"; }
 check "what a learned step is not told" other_flags
 hugging_face() { plan hf:biogpt -b 2 && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan"; }
 check "a config.json that gpuplan does not read itself" hugging_face

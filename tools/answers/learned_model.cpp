@@ -4,7 +4,9 @@
 #include <array>
 #include <string_view>
 
+#include "estimator/spec/read.h"
 #include "tools/options/commit_model.h"
+#include "tools/options/python_step.h"
 #include "tools/options/run_words.h"
 #include "tools/process/streams.h"
 #include "tools/python_models/python_model.h"
@@ -12,27 +14,16 @@
 namespace gpuplan {
 namespace {
 
-// The GPU of a plan without --gpu, whose name the simulation has.
-constexpr const char* kSimulated = "a100-80gb";
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTheTrace = {"--runtime", "--alloc-conf"};
-
-LearnedStep step_of(const RunOptions& o) {
-  LearnedStep step{.mode = o.mode,
-                   .optimizer = o.optimizer,
-                   .amp = o.amp,
-                   .precision = o.precision,
-                   .channels_last = o.layout == "nhwc",
-                   .gpu = kSimulated};
-  if (const std::optional<Gpu> gpu = gpu_called(o.gpu)) step.gpu = gpu->name;
-  return step;
-}
+// How the reason of a refusal begins; that of a spec that differs does not.
+constexpr std::string_view kNotExported = "cannot be exported: ";
 
 void refuse_other_flags(const RunOptions& flags) {
   for (const std::string& word : run_words(flags)) {
     const std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || std::ranges::find(kOfTheTrace, name) != kOfTheTrace.end()) continue;
-    throw Error(name + ": " + flags.model + " cannot be exported, and its own step is not told it", ErrorKind::usage)
+    throw Error(name + ": a learned step of " + flags.model + " is not told it", ErrorKind::usage)
         .help("it takes --batch, --opt, --amp, --precision, --layout, --mode and --gpu");
   }
 }
@@ -48,42 +39,65 @@ RunOptions of_trace(const RunOptions& options, const std::string& trace) {
   return flags;
 }
 
+// Why the spec is not what is planned; empty: it is.
+std::string why_not_the_spec(const RunOptions& options) {
+  try {
+    const WrittenModel written = open_model(options);
+    for (const Mismatch& difference : read_model(written.source, written.options).differs)
+      if (difference.mode == run_config(options).mode) return "its spec is " + difference.text;
+    return "";
+  } catch (const Error& refusal) {
+    if (refusal.kind() != ErrorKind::input) throw;
+    return std::string(kNotExported) + refusal.message();
+  }
+}
+
 void say_why(const RunOptions& options, const std::string& why) {
-  write_stderr("warning: " + options.model + " cannot be exported" + why + ": its own step was learned, at batch " +
-               std::string(kLearnedBatches) + "\n");
+  const bool has_spec = !why.starts_with(kNotExported);
+  write_stderr("warning: " + options.model + (has_spec ? ": " : " ") + why + "; its own step was learned, at batch " +
+               std::string(kLearnedBatches) +
+               (has_spec ? ". --no-learn plans the spec, with FLOPs, layers and time\n" : "\n"));
+}
+
+// Nothing where a spec that differs is better than no plan.
+std::optional<RunOptions> learned_for(const RunOptions& options, const PythonModel& model, const std::string& why) {
+  const ModelStep step = python_step(options);
+  const bool has_spec = !why.starts_with(kNotExported);
+  try {
+    RunOptions flags = of_trace(options, "");
+    if (why_learned(model, step).empty()) plan_learned_step(model, step, why);
+    flags.model = learned_step(model, step);
+    say_why(options, why);
+    return flags;
+  } catch (const Error& failed) {
+    if (has_spec) return std::nullopt;
+    if (failed.kind() == ErrorKind::usage) throw;
+    throw Error(options.model + ' ' + why)
+        .help("its own step does not run on a simulated GPU either: " + failed.message());
+  }
 }
 
 }  // namespace
 
-std::optional<RunOptions> learned_instead(const RunOptions& options, bool wanted) {
+std::optional<RunOptions> learned_instead(const RunOptions& options, Learning learning) {
   if (python_code(options.model) == PythonCode::none) {
-    if (wanted && !options.model.empty())
-      throw Error("--learn is for a model in Python, not for " + options.model, ErrorKind::usage)
+    if (learning != Learning::by_itself && !options.model.empty())
+      throw Error(std::string(learning == Learning::always ? "--learn" : "--no-learn") +
+                      " is for a model in Python, not for " + options.model,
+                  ErrorKind::usage)
           .help("gpuplan shadow --learn learns a script's step");
     return std::nullopt;
   }
   refuse_untrusted_code(options);
   const PythonModel model{options.model, options.inputs, options.arguments};
   (void)run_config(options);  // every flag is understood before code runs
-  const LearnedStep step = step_of(options);
-  if (wanted) return of_trace(options, learned_step(model, step));
-  std::string why;
-  try {
-    if (!is_step_remembered(model, step)) {
-      (void)open_model(options);
-      return std::nullopt;
-    }
-  } catch (const Error& refusal) {
-    if (refusal.kind() != ErrorKind::input) throw;
-    why = " (" + refusal.message() + ")";
-    try {
-      (void)learned_step(model, step);
-    } catch (const Error& failed) {
-      throw Error(refusal).help("its own step does not run on a simulated GPU either: " + failed.message());
-    }
-  }
-  say_why(options, why);
-  return of_trace(options, learned_step(model, step));
+  if (learning == Learning::never) return std::nullopt;
+  const ModelStep step = python_step(options);
+  if (learning == Learning::always) return of_trace(options, learned_step(model, step));
+  std::string why = why_learned(model, step);
+  if (why.empty()) why = why_not_the_spec(options);
+  if (why.empty()) return std::nullopt;
+  return learned_for(options, model, why);
 }
 
 }  // namespace gpuplan

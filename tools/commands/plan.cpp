@@ -30,7 +30,8 @@ struct PlanOptions {
   OutputOptions output;
   SeveralGpusOptions several;
   std::string count_as;
-  bool canonical = false, learn = false;
+  bool canonical = false;
+  bool learn = false, no_learn = false;
 
   bool wants_layers() const {
     return !output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty();
@@ -66,8 +67,12 @@ void refuse_model_flags(const PlanOptions& options) {
         ErrorKind::usage);
 }
 
+Learning learning(const PlanOptions& options) {
+  return options.learn ? Learning::always : options.no_learn ? Learning::never : Learning::by_itself;
+}
+
 int run_plan(PlanOptions options) {
-  if (std::optional<RunOptions> learned = learned_instead(options.run, options.learn))
+  if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;
@@ -114,8 +119,12 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_margin_option(*command, options->run);
   command->add_flag("--canonical", options->canonical,
                     "Prints the model with all blocks and variables expanded, and exits");
-  command->add_flag("--learn", options->learn,
-                    "Of a model in Python: learns its step on a simulated GPU instead of exporting it");
+  CLI::Option* const learn = command->add_flag(
+      "--learn", options->learn, "Of a model in Python: learns its step on a simulated GPU instead of exporting it");
+  command
+      ->add_flag("--no-learn", options->no_learn,
+                 "Of a model in Python: plans its spec, also where that differs from the model's own step")
+      ->excludes(learn);
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
   add_several_gpus_options(*command, options->several);

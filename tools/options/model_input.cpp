@@ -8,6 +8,7 @@
 #include "tools/importers/import.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/learned_trace_input.h"
+#include "tools/options/python_step.h"
 #include "tools/options/run_values.h"
 #include "tools/process/environment.h"
 #include "tools/process/read_source.h"
@@ -97,7 +98,7 @@ std::optional<Opened> open_downloaded(const RunOptions& options, std::vector<Var
 Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
   refuse_untrusted_code(options);
   if (std::optional<Opened> opened = open_downloaded(options, set)) return *std::move(opened);
-  return {spec_of_python({options.model, options.inputs, options.arguments}), ""};
+  return {spec_of_python({options.model, options.inputs, options.arguments}, python_step(options)), ""};
 }
 
 Opened open_any(const RunOptions& options, std::vector<Variable>& set) {

@@ -8,15 +8,13 @@
 #include <system_error>
 
 #include "estimator/report/check_findings.h"
+#include "tools/files/write_file.h"
 #include "tools/process/environment.h"
-#include "tools/process/programs_on_path.h"
 #include "tools/process/read_source.h"
 #include "tools/process/streams.h"
 #include "tools/process/version.h"
+#include "tools/python_models/interpreter.h"
 #include "tools/python_models/remembered.h"
-#include "tools/subprocess/child.h"
-
-extern char** environ;  // NOLINT: macOS' unistd.h has none
 
 namespace gpuplan {
 
@@ -26,31 +24,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kPackages = {"timm:", "torchvision:", "hf:"};
 
-std::string interpreter() {
-  if (std::string named = environment("GPUPLAN_PYTHON"); !named.empty()) return named;
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string folder = environment(variable); !folder.empty())
-      if (const fs::path python = fs::path(folder) / "bin" / "python"; access(python.c_str(), X_OK) == 0)
-        return python.string();
-  return "python3";
-}
-
-// The folder that holds the package `gpuplan`: that of the wheel that this program lies in, or of its checkout. Empty:
-// the interpreter's own packages may have it.
-std::string package_folder(const fs::path& program) {
-  std::error_code none;
-  const fs::path wheel = program.parent_path().parent_path();
-  for (const fs::path& folder : {wheel.parent_path(), wheel / "tools" / "python"})
-    if (fs::is_regular_file(folder / "gpuplan" / "door.py", none)) return folder.string();
-  return "";
-}
-
-// sys.path begins with the current folder, whose modules would hide those of packages: it goes.
-std::string start_of(const std::string& module) {
-  return "import sys; sys.path[:1] = filter(None, [sys.argv[1]]); from gpuplan." + module +
-         " import main; sys.exit(main(sys.argv[2:]))";
-}
-
 std::vector<std::string> words_of(const PythonModel& model) {
   std::vector<std::string> words = {model.word};
   for (const std::string& input : model.inputs) words.insert(words.end(), {"--input", input});
@@ -59,8 +32,8 @@ std::vector<std::string> words_of(const PythonModel& model) {
 }
 
 // Readable, and another one for whatever the export depends on beside the files in SPEC.sources.
-fs::path remembered_as(const std::vector<std::string>& words, const std::string& python, const std::string& package) {
-  std::string key = std::string(kVersion) + '\n' + python + '\n' + package + '\n' + environment("PYTHONPATH");
+fs::path remembered_as(const std::vector<std::string>& words, const Interpreter& i) {
+  std::string key = std::string(kVersion) + '\n' + i.python + '\n' + i.package + '\n' + environment("PYTHONPATH");
   for (const std::string& word : words) key += '\n' + word;
   // A path means another file elsewhere; so may a name of Hugging Face's, which can be a folder's.
   if (python_code(words[0]) == PythonCode::file || words[0].starts_with("hf:"))
@@ -71,93 +44,20 @@ fs::path remembered_as(const std::vector<std::string>& words, const std::string&
   return exports_folder() / (name.substr(0, 100) + '-' + fingerprint_of(key) + ".yaml");
 }
 
-// "calls without a layer:\n  net.py:4: f\n  net.py:5: g": an Error is one line.
-std::string on_one_line(const std::string& text) {
-  std::string line;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t end = std::min(text.find('\n', from), text.size());
-    const std::size_t begin = std::min(text.find_first_not_of(' ', from), end);
-    if (!line.empty()) line += line.ends_with(':') ? " " : "; ";
-    line += text.substr(begin, end - begin);
-    from = end + 1;
-  }
-  return line;
-}
-
-// Of a program; what `gpuplan shadow` adds to it comes after it.
-std::string last_line(std::string text) {
-  for (std::size_t begin = 0; !text.empty(); text.erase(begin == 0 ? 0 : begin - 1)) {
-    begin = text.rfind('\n') + 1;
-    if (!std::string_view(text).substr(begin).starts_with("gpuplan shadow: ")) return text.substr(begin);
-  }
-  return text;
-}
-
-// What follows "error: ", lines of its own included, and after that "  help: "; or the last line of a traceback.
-Error error_in(const std::string& errors, const std::string& python) {
-  const std::string text = errors.substr(0, errors.find_last_not_of('\n') + 1);
-  const std::size_t told = text.starts_with("error: ") ? 0 : text.find("\nerror: ");
-  if (told == std::string::npos) {
-    const std::string last = last_line(text);
-    if (last.find("No module named 'gpuplan'") != std::string::npos)
-      return Error(python + " does not have the package gpuplan, which exports models", ErrorKind::environment)
-          .help("pip install it there, or run the program of a checkout or of a wheel, which brings it");
-    return Error(python + " ended with " + (last.empty() ? "no word" : last), ErrorKind::environment)
-        .help("GPUPLAN_PYTHON names the interpreter that has the model's packages");
-  }
-  const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
-  const std::string message = on_one_line(text.substr(from, help - from));
-  if (text.find("No module named") != std::string::npos || text.find("needs torch") != std::string::npos)
-    return Error(message, ErrorKind::environment)
-        .help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
-  Error error(message);
-  if (help != std::string::npos) error.help(text.substr(help + 9));
-  return error;
-}
-
-// This program, or, of one that the library is linked into, the one on PATH.
-fs::path gpuplan_program() {
-  const fs::path running = running_program().file;
-  if (running.filename() == "gpuplan") return running;
-  const std::vector<fs::path> found = programs_on_path(environment("PATH"), "gpuplan");
-  if (found.empty())
-    throw Error("there is no program gpuplan on PATH, which exports models in Python", ErrorKind::environment);
-  return found.front();
-}
-
-// What runs the model's code: this program, an interpreter, and the folder of the package.
-struct Interpreter {
-  fs::path program = gpuplan_program();
-  std::string python = interpreter(), package = package_folder(program);
-};
-
-void run_python(const Interpreter& i, const std::vector<std::string>& command) {
-  std::vector<std::string> variables = {"GPUPLAN=" + i.program.string()};
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (!std::string_view(*variable).starts_with("GPUPLAN=")) variables.emplace_back(*variable);
-  try {
-    Child child(command, variables);
-    const Child::Rest said = child.read_all();
-    if (child.wait() != 0) throw error_in(said.errors, i.python);
-  } catch (const std::system_error& problem) {
-    throw Error("cannot run " + command[0] + ": " + problem.code().message(), ErrorKind::environment)
-        .help("models in Python are run by Python: GPUPLAN_PYTHON names the interpreter that has torch");
-  }
-}
-
 void say_that_it_takes_long(const std::string& what) {
   if (isatty(STDERR_FILENO) != 0) write_stderr(what + ", once: the result is kept ...\n");
 }
 
-void export_model(const std::vector<std::string>& words, const Interpreter& i, const fs::path& spec) {
-  say_that_it_takes_long("exporting " + words[0] + " with " + i.python + ", and comparing the spec with the model");
-  std::vector<std::string> command = {i.python, "-c", start_of("door"), i.package, spec.string()};
+void run_module(const Interpreter& i, const std::string& module, std::vector<std::string> words,
+                const std::vector<std::string>& model) {
+  std::vector<std::string> command = python_command(i, module);
   command.insert(command.end(), words.begin(), words.end());
+  command.insert(command.end(), model.begin(), model.end());
   run_python(i, command);
 }
 
 // gpuplan.stepped's Step. The words are names of flags' values, without quotes.
-std::string json_of(const LearnedStep& s) {
+std::string json_of(const ModelStep& s) {
   const auto text = [](const char* name, const std::string& value) {
     return value.empty() ? "" : std::string("\"") + name + "\": \"" + value + "\", ";
   };
@@ -165,15 +65,45 @@ std::string json_of(const LearnedStep& s) {
          text("precision", s.precision) + "\"channels_last\": " + (s.channels_last ? "true" : "false") + "}";
 }
 
-fs::path trace_of(const std::vector<std::string>& words, const Interpreter& i, const LearnedStep& step) {
+fs::path trace_of(const std::vector<std::string>& words, const Interpreter& i, const ModelStep& step) {
   std::vector<std::string> key = words;
   key.insert(key.end(), {json_of(step), step.gpu});
-  return remembered_as(key, i.python, i.package).replace_extension(".trace");
+  return remembered_as(key, i).replace_extension(".trace");
 }
 
-bool holds(const fs::path& trace) {
+// Beside the trace: why it is planned in the spec's place.
+fs::path reason_of(const fs::path& trace) { return trace.string() + ".why"; }
+
+bool holds(const fs::path& file) {
   std::error_code none;
-  return fs::is_regular_file(trace, none) && still_holds(trace);
+  return fs::is_regular_file(file, none) && still_holds(file);
+}
+
+// An export is compared in fp32, where there is PyTorch's build for CUDA; in other types it is when they are asked for.
+bool is_compared(const std::string& spec) {
+  return spec.find("\nverified: ") != std::string::npos || spec.find("\ndiffers: ") != std::string::npos;
+}
+
+// The types of gpuplan.stepped.
+bool is_another_type(const ModelStep& step) {
+  const auto is_one_of = [](const std::string& word, std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  if (!is_one_of(step.precision, {"", "fp32", "fp64", "bf16", "fp16"}) || !is_one_of(step.amp, {"", "bf16", "fp16"}))
+    return false;
+  return step.channels_last || !step.amp.empty() || !is_one_of(step.precision, {"", "fp32"});
+}
+
+fs::path compared_spec(const std::vector<std::string>& words, const Interpreter& i, const fs::path& spec,
+                       ModelStep step) {
+  step.optimizer.clear();  // its memory is not the model's
+  std::vector<std::string> key = words;
+  key.push_back(json_of(step));
+  const fs::path compared = remembered_as(key, i);
+  if (holds(compared)) return compared;
+  say_that_it_takes_long("comparing the spec of " + words[0] + " with the model in the type asked for");
+  run_module(i, "verified_as", {compared.string(), spec.string(), json_of(step)}, words);
+  return compared;
 }
 
 }  // namespace
@@ -189,45 +119,46 @@ std::string python_file(const std::string& word) {
   return end == std::string::npos || python_code(word) != PythonCode::file ? "" : word.substr(0, end + 3);
 }
 
-std::shared_ptr<const Source> spec_of_python(const PythonModel& model) {
-  const Interpreter i;
+std::shared_ptr<const Source> spec_of_python(const PythonModel& model, const ModelStep& step) {
+  const Interpreter i = interpreter();
   const std::vector<std::string> words = words_of(model);
-  const fs::path spec = remembered_as(words, i.python, i.package);
-  if (!still_holds(spec)) export_model(words, i, spec);
+  const fs::path spec = remembered_as(words, i);
+  if (!holds(spec)) {
+    say_that_it_takes_long("exporting " + words[0] + " with " + i.python + ", and comparing the spec with the model");
+    run_module(i, "door", {spec.string()}, words);
+  }
   auto source = std::make_shared<Source>(*read_file_source(spec.string()));
+  if (is_another_type(step) && is_compared(source->text))
+    source = std::make_shared<Source>(*read_file_source(compared_spec(words, i, spec, step).string()));
   source->name = model.word;
   return source;
 }
 
-bool is_step_remembered(const PythonModel& model, const LearnedStep& step) {
-  return holds(trace_of(words_of(model), {}, step));
-}
-
-std::string learned_step(const PythonModel& model, const LearnedStep& step) {
-  const Interpreter i;
+std::string learned_step(const PythonModel& model, const ModelStep& step) {
+  const Interpreter i = interpreter();
   const std::vector<std::string> words = words_of(model);
   const fs::path trace = trace_of(words, i, step);
   if (holds(trace)) return trace.string();
+  std::error_code none;
+  fs::remove(reason_of(trace), none);
   say_that_it_takes_long("running steps of " + words[0] + " with " + i.python + " on a simulated " + step.gpu);
-  std::vector<std::string> command = {i.program.string(),
-                                      "shadow",
-                                      "--learn",
-                                      trace.string(),
-                                      "--vary",
-                                      "batch=2,4,6",
-                                      "--gpu",
-                                      step.gpu,
-                                      "--",
-                                      i.python,
-                                      "-c",
-                                      start_of("learned"),
-                                      i.package,
-                                      trace.string() + ".sources",
-                                      "{batch}",
-                                      json_of(step)};
+  std::vector<std::string> command = {i.program, "shadow", "--learn", trace.string(), "--vary", "batch=2,4,6",
+                                      "--gpu",   step.gpu, "--"};
+  const std::vector<std::string> python = python_command(i, "learned");
+  command.insert(command.end(), python.begin(), python.end());
+  command.insert(command.end(), {trace.string() + ".sources", "{batch}", json_of(step)});
   command.insert(command.end(), words.begin(), words.end());
   run_python(i, command);
   return trace.string();
+}
+
+void plan_learned_step(const PythonModel& model, const ModelStep& step, const std::string& why) {
+  write_file(reason_of(learned_step(model, step)).string(), why);
+}
+
+std::string why_learned(const PythonModel& model, const ModelStep& step) {
+  const fs::path trace = trace_of(words_of(model), interpreter(), step);
+  return holds(trace) && exists(reason_of(trace)) ? read_file_source(reason_of(trace).string())->text : "";
 }
 
 }  // namespace gpuplan

@@ -12,7 +12,7 @@ from torch import nn
 
 from gpuplan.construction import Construction
 from gpuplan.errors import ExportError, GpuplanError
-from gpuplan.header import Note, remarks_of, with_remarks
+from gpuplan.header import remarks_of, with_remarks
 from gpuplan.named import PACKAGES, Named, named
 from gpuplan.source_lines import failing_line, first_line
 from gpuplan.spec import export
@@ -116,12 +116,13 @@ def exported(options: argparse.Namespace) -> str:
     del model
     if options.verify is False or (options.verify is None and torch.version.cuda is None):
         return text
+    from gpuplan.stepped import Step
     from gpuplan.verify import verified
 
     if sys.stderr.isatty():
         print("verifying: steps of the model on a simulated GPU ...", file=sys.stderr)
-    found = verified(options.output, model_named, options.on_gpu, modes)
-    return with_remarks(text, [Note(n) for n in found.notes], found.verified)
+    found = verified(options.output, model_named, options.on_gpu, [Step(mode) for mode in modes])
+    return with_remarks(text, [], found)
 
 
 def made(named: Named, construction: Optional[Construction]) -> nn.Module:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 import weakref
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -157,6 +158,9 @@ class Construction:
         return written(runs, self.sizes)
 
 
+MOST_TEXT = 4000  # bytes: a text of a spec has 4,096 at most
+
+
 def written(runs: List[Tuple[str, List[Tuple[str, int]]]], sizes: List[int]) -> List[str]:
     """The lines of the steps that are not empty."""
     lines: List[str] = []
@@ -167,8 +171,8 @@ def written(runs: List[Tuple[str, List[Tuple[str, int]]]], sizes: List[int]) -> 
             if sign == "+":
                 numbers[number] = len(numbers)
             words.append(f"+{sizes[number]}" if sign == "+" else f"-{numbers[number]}")
-        if words:
-            lines.append("  - {" + (f"after: {after}, " if after else "") + f'run: "{" ".join(words)}"}}')
+        for run in textwrap.wrap(" ".join(words), MOST_TEXT):
+            lines.append("  - {" + (f"after: {after}, " if after else "") + f'run: "{run}"}}')
     return ["construction:"] + lines if lines else ["construction: []"]
 
 

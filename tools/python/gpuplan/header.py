@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -53,11 +53,33 @@ class Note(NamedTuple):
 NOTE = re.compile(r'  - (?:\{(\w+): )?(".*")\}?')
 
 
-def with_remarks(text: str, notes: Sequence[Note], verified: str = "") -> str:
-    """A spec's text with what its plans say of it: notes are warnings."""
+class Verdict(NamedTuple):
+    """What a comparison with the model's own steps found."""
+
+    verified: str  # what it is equal to
+    differs: Dict[str, str]  # or what it is not, of plans in `train` and `infer`
+    notes: List[str]  # why it could not be compared
+
+
+def without_verdict(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if line.startswith("name: "))
+    return "".join(line for i, line in enumerate(lines) if not (i in (first + 1, first + 2) and line.startswith(("verified: ", "differs: "))))
+
+
+def of_other_types(text: str, types: Sequence[str]) -> str:
+    """A spec's text without the notes of these types."""
+    lines = text.splitlines(keepends=True)
+    left = [line for line in lines if not ((note := NOTE.fullmatch(line.rstrip("\n"))) and note[1] in types)]
+    return "".join(line for line, after in zip(left, [*left[1:], ""]) if line != "notes:\n" or after.startswith("  - "))
+
+
+def with_remarks(text: str, notes: Sequence[Note], verdict: Optional[Verdict] = None) -> str:
+    """A spec's text with what its plans say of it: notes are warnings, as is where it differs."""
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("name: ")) + 1
-    remarks = [f"verified: {json.dumps(verified)}"] if verified else []
+    remarks = [f"{key}: {json.dumps(said)}" for key, said in zip(("verified", "differs"), verdict or ()) if said]
+    notes = [*(Note(n) for n in (verdict.notes if verdict else ())), *notes]
     if notes:
         had = lines[at:at + 1] == ["notes:"]
         at += had
@@ -69,8 +91,9 @@ def remarks_of(text: str) -> List[str]:
     """The lines that with_remarks() put into a spec, as a terminal shows them."""
     lines = []
     for line in text.splitlines():
-        if line.startswith("verified: "):
-            lines.append(f"verified: {json.loads(line[len('verified: '):])}")
+        key, _, said = line.partition(": ")
+        if key in ("verified", "differs"):
+            lines += [f"{key}: {text}" for text in ([json.loads(said)] if key == "verified" else json.loads(said).values())]
         elif note := NOTE.fullmatch(line):
             lines.append(f"note{' of plans in ' + note[1] if note[1] else ''}: {json.loads(note[2])}")
         elif lines and not line.startswith(("notes:", "  - ")):

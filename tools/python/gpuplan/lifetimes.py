@@ -52,7 +52,7 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
 
 
 def hold_arguments(top: Body, run: Recorder, permanent: Set[int]) -> None:
-    """A call that became several entries, as an einsum does, has its arguments until the last of them returns."""
+    """A call that became several entries, as an einsum does, has its arguments until the last of them returns, under autocast their casts."""
     given = set(run.every_value)  # without what is between the entries of a call
     last_of_call: Dict[int, Entry] = {}
     last_read: Dict[int, int] = {}
@@ -67,6 +67,8 @@ def hold_arguments(top: Body, run: Recorder, permanent: Set[int]) -> None:
             last = last_of_call.get(entry.event)
             if last is None or last is entry or last not in body.entries:
                 continue
+            if entry.op == "AutocastType":  # the cast is the argument
+                body.holds.setdefault(end_of_call(body, entry.event), []).append(entry.outputs[0])
             for value in entry.inputs:
                 if value in given and value.storage not in permanent and last_read[value.storage] == entry.event and value not in last.inputs:
                     hold(top, value.storage, entry.event)
@@ -89,6 +91,11 @@ def hold_images(top: Body, run: Recorder, allocating: List[int], permanent: Set[
                 hold(top, x.storage, max(later))
 
 
+def end_of_call(body: Body, event: int) -> int:
+    """The last of the entries that the call became, be it a view."""
+    return max(i for i, e in enumerate(body.entries) if e.event == event)
+
+
 def hold(top: Body, storage: int, event: int) -> None:
     """Keeps a storage alive until after the call at `event`."""
     place: Optional[Tuple[Body, int, Entry]] = None
@@ -98,7 +105,7 @@ def hold(top: Body, storage: int, event: int) -> None:
         if at is None:
             break
         if body.entries[at].body is None:  # the last of the entries that the call became, between which weights may stand
-            at = max(i for i, e in enumerate(body.entries) if e.event == body.entries[at].event)
+            at = end_of_call(body, body.entries[at].event)
         holder = next((e for e in body.entries[:at + 1] if any(v.storage == storage for v in e.outputs)), None)
         if holder is not None:
             place = (body, at, holder)

@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 from torch import nn
@@ -32,6 +32,22 @@ LABELS = {"labels", "start_positions", "end_positions", "return_loss"}  # of whi
 
 
 @dataclass
+class Step:
+    """How a step is taken."""
+
+    mode: str = "train"  # or eval
+    optimizer: str = "sgd"
+    amp: str = ""  # bf16, fp16
+    precision: str = "fp32"
+    channels_last: bool = False
+
+
+class StepAt(NamedTuple):
+    step: Step
+    batch: int
+
+
+@dataclass
 class Request:
     """The command line's words for the model, and what is measured."""
 
@@ -40,7 +56,7 @@ class Request:
     config: str
     inputs: List[str]
     on_gpu: bool
-    runs: "List[Tuple[str, int]]"  # mode (train, eval) and batch
+    runs: List[StepAt]
     output: str = ""  # a folder: N.json of run N is a list, of each of three steps the figures of each phase; or N.error
 
 
@@ -94,17 +110,6 @@ def targets_of(out: Any, samples: int) -> Optional[torch.Tensor]:
     if loss_of(out) is not None:
         return None
     return torch.zeros((samples, *flat_tensors(out)[0].shape[2:]), dtype=torch.int64, device="cuda")
-
-
-@dataclass
-class Step:
-    """How a step is taken."""
-
-    mode: str = "train"  # or eval
-    optimizer: str = "sgd"
-    amp: str = ""  # bf16, fp16
-    precision: str = "fp32"
-    channels_last: bool = False
 
 
 TYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -179,11 +184,11 @@ def in_channels_last(batch: Any) -> Any:
     return tuple(in_channels_last(value) for value in batch)
 
 
-def steps_of(request: Request, mode: str, samples: int) -> List[Dict[str, Dict[str, int]]]:
+def steps_of(request: Request, step: Step, samples: int) -> List[Dict[str, Dict[str, int]]]:
     phases = Phases()
-    step = stepping(request, Step(mode), samples, phases.end)
+    take = stepping(request, step, samples, phases.end)
     for _ in range(STEPS):
-        step()
+        take()
     torch.cuda.synchronize()
     return phases.steps
 
@@ -202,6 +207,7 @@ def run(request: Request, number: int) -> None:
 def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as asked:
         request = Request(**json.load(asked))
+    request.runs = [StepAt(Step(**step), batch) for step, batch in request.runs]
     for number in range(len(request.runs)):
         child = os.fork()  # torch is imported once, and CUDA begins in the children
         if child == 0:

@@ -7,62 +7,83 @@ import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import torch
 
 from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.header import Verdict
 from gpuplan.named import Named
 from gpuplan.program import HERE, run_json
 from gpuplan.shadowed import run_command
-from gpuplan.stepped import Request
+from gpuplan.stepped import Request, Step, StepAt
 
 BATCHES = (4, 6)
 GPU = "a100-80gb"  # that of a plan without --gpu
 SHOWN = 3  # phases that differ
-MODES = {"train": ["--opt", "sgd", "--loop", "function"], "eval": ["--mode", "infer"]}
+MODES = {"train": "train", "eval": "infer"}  # PyTorch's words, and a plan's
 
 
 class Compared(NamedTuple):
+    """In one mode."""
+
     wrong: List[str]  # a line for each phase that differs
     percent: List[float]  # of each run, how far off the highest requested bytes are
 
 
-class Verdict(NamedTuple):
-    """What the spec says of itself."""
-
-    verified: str  # empty where it is not equal
-    notes: List[str]
-
-
-def verified(spec: str, model: Named, on_gpu: bool, modes: Sequence[str]) -> Verdict:
-    runs = [(mode, batch) for mode in modes for batch in BATCHES]
-    request = Request(model.target, model.arguments, model.config, model.inputs, on_gpu, runs)
-    tried = f"PyTorch {release()} at batch {' and '.join(map(str, BATCHES))}, {' and '.join(modes)}, fp32, simulated {GPU}"
+def verified(spec: str, model: Named, on_gpu: bool, steps: Sequence[Step]) -> Verdict:
+    """steps: of one type, in one mode or in both."""
+    request = Request(model.target, model.arguments, model.config, model.inputs, on_gpu, [StepAt(step, batch) for step in steps for batch in BATCHES])
     # A plan knows cuDNN's workspaces by rule; whether the spec is the model is told without them.
     scratches = ("full", "no-cudnn")
     try:
         with ThreadPoolExecutor(len(scratches)) as pool:
             full, without = pool.map(lambda scratch: _compared(spec, request, scratch), scratches)
     except GpuplanError as e:
-        return Verdict("", [f"not verified: {e.message}"])
-    if not full.wrong:
-        return Verdict(f"equal to {tried}", [])
-    if not without.wrong:
-        off = f"{min(full.percent):+.1f} to {max(full.percent):+.1f} %"
-        return Verdict(f"equal to {tried}; cuDNN's workspaces, by rule, make its peaks {off} off", [])
-    more = f", and {len(without.wrong) - SHOWN} more phases" if len(without.wrong) > SHOWN else ""
-    return Verdict("", [f"not equal to {tried}, cuDNN's workspaces left out: {'; '.join(without.wrong[:SHOWN])}{more}"])
+        return Verdict("", {}, [f"not verified{about(steps[0])}: {e.message}"])
+    equal = [step for step in steps if not without[step.mode].wrong]
+    said = f"equal to {tried(equal)}" if equal else ""
+    if any(full[step.mode].wrong for step in equal):
+        percent = [p for step in equal for p in full[step.mode].percent]
+        said += f"; cuDNN's workspaces, by rule, make its peaks {min(percent):+.1f} to {max(percent):+.1f} % off"
+    return Verdict(said, {MODES[step.mode]: not_equal(step, without[step.mode].wrong) for step in steps if step not in equal}, [])
 
 
-def _compared(spec: str, request: Request, scratch: str) -> Compared:
-    compared = Compared([], [])
-    for (mode, batch), measured in zip(request.runs, _measured(request, scratch)):
-        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", GPU, "--pytorch", release(), "--scratch", scratch, *MODES[mode]])
-        compared.wrong.extend(f"{mode}, batch {batch}, {text}" for text in differences(measured, plan))
-        peak = max(read["peak_requested"] for step in measured for phase, read in step.items() if phase != "start")
-        compared.percent.append(100.0 * (max(p["peak_requested_bytes"] for p in plan["phases"]) / peak - 1))
-    return compared
+def tried(steps: Sequence[Step]) -> str:
+    taken = [" and ".join(step.mode for step in steps), *type_of(steps[0])]
+    return f"PyTorch {release()} at batch {' and '.join(map(str, BATCHES))}, {', '.join(taken)}, simulated {GPU}"
+
+
+def not_equal(step: Step, wrong: List[str]) -> str:
+    more = f", and {len(wrong) - SHOWN} more phases" if len(wrong) > SHOWN else ""
+    return f"not equal to {tried([step])}, cuDNN's workspaces left out: {'; '.join(wrong[:SHOWN])}{more}"
+
+
+def type_of(step: Step) -> List[str]:
+    return [step.precision, *([f"autocast to {step.amp}"] if step.amp else []), *(["channels-last"] if step.channels_last else [])]
+
+
+def about(step: Step) -> str:
+    """Of a type that an export is not verified in by itself."""
+    words = type_of(step)
+    return "" if words == ["fp32"] else f" in {', '.join(words)}"
+
+
+def flags_of(step: Step) -> List[str]:
+    flags = ["--mode", "infer"] if step.mode == "eval" else ["--opt", step.optimizer, "--loop", "function"]
+    flags += ["--precision", step.precision] if step.precision != "fp32" else []
+    flags += ["--amp", step.amp] if step.amp else []
+    return flags + (["--layout", "nhwc"] if step.channels_last else [])
+
+
+def _compared(spec: str, request: Request, scratch: str) -> Dict[str, Compared]:
+    modes = {step.mode: Compared([], []) for step, _ in request.runs}
+    for (step, batch), measured in zip(request.runs, _measured(request, scratch)):
+        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", GPU, "--pytorch", release(), "--scratch", scratch, *flags_of(step)])
+        modes[step.mode].wrong.extend(f"batch {batch}, {text}" for text in differences(measured, plan))
+        peak = max(read["peak_requested"] for phases in measured for phase, read in phases.items() if phase != "start")
+        modes[step.mode].percent.append(100.0 * (max(p["peak_requested_bytes"] for p in plan["phases"]) / peak - 1))
+    return modes
 
 
 def release() -> str:
@@ -96,7 +117,7 @@ def _measured(request: Request, scratch: str) -> "List[List[Dict[str, Dict[str, 
         return [_read(os.path.join(folder, str(n)), run, ended.output) for n, run in enumerate(request.runs)]
 
 
-def _read(at: str, run: "Tuple[str, int]", output: str) -> "List[Dict[str, Dict[str, int]]]":
+def _read(at: str, run: StepAt, output: str) -> "List[Dict[str, Dict[str, int]]]":
     if os.path.exists(at + ".json"):
         with open(at + ".json", encoding="utf-8") as file:
             return json.load(file)
@@ -104,7 +125,7 @@ def _read(at: str, run: "Tuple[str, int]", output: str) -> "List[Dict[str, Dict[
     if os.path.exists(at + ".error"):
         with open(at + ".error", encoding="utf-8") as file:
             why = file.read()
-    raise ExportError(f"the model's own step in {run[0]} mode at batch {run[1]} ended with {why}")
+    raise ExportError(f"the model's own step in {run.step.mode} mode at batch {run.batch} ended with {why}")
 
 
 def last_line(text: str) -> str:

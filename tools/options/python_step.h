@@ -1,0 +1,11 @@
+// From flags to how a step of a model in Python is taken.
+#pragma once
+
+#include "tools/options/run_options.h"
+#include "tools/python_models/python_model.h"
+
+namespace gpuplan {
+
+ModelStep python_step(const RunOptions& options);
+
+}  // namespace gpuplan
