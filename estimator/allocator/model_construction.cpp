@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "estimator/graph/parameter_order.h"
 #include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
@@ -124,10 +125,8 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   const bool channels_last = run.layout == MemoryFormat::channels_last;
   make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
   add_adapters(graph, run.precision, blocks);
-  if (channels_last) {
-    for (const ParameterTensor& p : graph.parameters) move_images(graph, p.tensor, blocks);
-    for (const BufferTensor& b : graph.named_buffers) move_images(graph, b.tensor, blocks);
-  }
+  if (channels_last)
+    for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
   optimizer.run(loop.rank.optimizer.construction, OptimizerPart::construction);
   make_batch(graph, blocks);
   if (channels_last)

@@ -8,12 +8,13 @@
 namespace gpuplan {
 namespace {
 
-// The modules that have parameters, as a tree; children in the order of their first parameter.
+// The modules that have weights, as a tree; children in the order of their first weight.
 class ModuleTree {
  public:
-  void add(std::string_view module, std::size_t parameter) { modules_[find(module)].own.push_back(parameter); }
+  void add(std::string_view module, std::size_t weight) { modules_[find(module)].own.push_back(weight); }
 
-  std::vector<std::size_t> parameters() const {
+  /// A module's own before those of its children.
+  std::vector<std::size_t> outer_first() const {
     std::vector<std::size_t> order;
     std::vector<std::size_t> waiting{0};
     while (!waiting.empty()) {
@@ -22,6 +23,20 @@ class ModuleTree {
       order.insert(order.end(), m.own.begin(), m.own.end());
       waiting.insert(waiting.end(), m.children.rbegin(), m.children.rend());
     }
+    return order;
+  }
+
+  /// And after them: backwards, those of a module's last child come after its own.
+  std::vector<std::size_t> inner_first() const {
+    std::vector<std::size_t> order;
+    std::vector<std::size_t> waiting{0};
+    while (!waiting.empty()) {
+      const Module& m = modules_[waiting.back()];
+      waiting.pop_back();
+      order.insert(order.end(), m.own.rbegin(), m.own.rend());
+      waiting.insert(waiting.end(), m.children.begin(), m.children.end());
+    }
+    std::ranges::reverse(order);
     return order;
   }
 
@@ -51,6 +66,13 @@ class ModuleTree {
 }  // namespace
 
 namespace {
+
+// A Parameter or Buffer entry is called as its layer; it belongs to the module that it is written in.
+std::string_view module_of(std::string_view weight, std::string_view layer) {
+  if (!weight.empty()) return layer;
+  const std::size_t dot = layer.rfind('.');
+  return layer.substr(0, dot == std::string_view::npos ? 0 : dot);
+}
 
 // Where among its module's children something at `path` was constructed; after all that are named where it is not.
 std::size_t rank_of(std::string_view path, const ConstructionOrder& order) {
@@ -109,21 +131,28 @@ void order_parameters(Graph& graph, const ConstructionOrder& order) {
 }
 
 std::vector<ParameterTensor> in_module_order(std::vector<ParameterTensor> parameters, std::span<const Layer> layers) {
-  const auto layer_of = [&](const ParameterTensor& p) -> std::string_view {
-    return layers[static_cast<std::size_t>(p.layer)].name;
-  };
-  // A Parameter entry is called as its layer; it belongs to the module that it is written in.
-  const auto is_entry = [](const ParameterTensor& p) { return p.name.empty(); };
-  if (std::ranges::none_of(parameters, is_entry)) return parameters;
+  if (std::ranges::none_of(parameters, [](const ParameterTensor& p) { return p.name.empty(); })) return parameters;
   ModuleTree tree;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string_view layer = layer_of(parameters[i]);
-    const std::size_t dot = layer.rfind('.');
-    tree.add(!is_entry(parameters[i]) ? layer : layer.substr(0, dot == std::string_view::npos ? 0 : dot), i);
-  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    tree.add(module_of(parameters[i].name, layers[static_cast<std::size_t>(parameters[i].layer)].name), i);
   std::vector<ParameterTensor> ordered;
   ordered.reserve(parameters.size());
-  for (const std::size_t i : tree.parameters()) ordered.push_back(parameters[i]);
+  for (const std::size_t i : tree.outer_first()) ordered.push_back(parameters[i]);
+  return ordered;
+}
+
+std::vector<TensorId> in_applied_order(const Graph& graph) {
+  ModuleTree tree;
+  std::vector<TensorId> weights;
+  const auto add = [&](const auto& weight) {
+    tree.add(module_of(weight.name, graph.layers[static_cast<std::size_t>(weight.layer)].name), weights.size());
+    weights.push_back(weight.tensor);
+  };
+  std::ranges::for_each(graph.parameters, add);
+  std::ranges::for_each(graph.named_buffers, add);
+  std::vector<TensorId> ordered;
+  ordered.reserve(weights.size());
+  for (const std::size_t i : tree.inner_first()) ordered.push_back(weights[i]);
   return ordered;
 }
 

@@ -1,4 +1,4 @@
-// The order of Module.parameters().
+// The orders of Module.parameters() and Module.to().
 #pragma once
 
 #include <span>
@@ -26,5 +26,8 @@ void order_parameters(Graph& graph, const ConstructionOrder& order);
 /// Parameters in the order that PyTorch lists them: what a module owns itself comes before its submodules
 /// (torch/nn/modules/module.py, _named_members), wherever in the code it is read.
 std::vector<ParameterTensor> in_module_order(std::vector<ParameterTensor> parameters, std::span<const Layer> layers);
+/// Parameters and buffers in the order that Module.to() takes them in: submodules before what a module owns itself, of
+/// which parameters come first (_apply).
+std::vector<TensorId> in_applied_order(const Graph& graph);
 
 }  // namespace gpuplan

@@ -117,7 +117,7 @@ def hold(top: Body, storage: int, event: int) -> None:
     if holder is body.entries[at]:
         return
     to_the_end = all(e.view and e.body is None for e in body.entries[at + 1:])
-    if to_the_end and (len(holder.outputs) == 1 or len(body.entries[-1].outputs) > 1):  # keep: holds all of its results
+    if to_the_end and (len(holder.outputs) == 1 or len(body.entries[at].outputs) > 1):  # keep: holds all of its results
         holder.keep = True
     else:
         body.holds.setdefault(at, []).append(value)
