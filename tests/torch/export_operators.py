@@ -126,6 +126,12 @@ def windowed_attention(net: Net, x: torch.Tensor) -> torch.Tensor:
     return F.scaled_dot_product_attention(heads, heads * 2, heads * 3)
 
 
+def saved_for_nothing(net: Net, x: torch.Tensor) -> torch.Tensor:
+    pooled = F.max_pool2d(x, 2)  # nothing reads it, and its indices live with it
+    y = x.exp() * 3
+    return y if pooled.dim() == 4 else pooled
+
+
 SIZE = (64, 20, 24)
 OPERATORS: Dict[str, Operator] = {
     "index_rows": lambda net, x: x.mean() * net.table[:, 0][net.positions],
@@ -212,6 +218,13 @@ OPERATORS: Dict[str, Operator] = {
     "one_hot": lambda net, x: x.mean() * F.one_hot(net.rows, 48).to(x.dtype),
     "matrix_of_weights": lambda net, x: net.mixer.t() @ x,
     "matrix_by_weights": lambda net, x: x.transpose(1, 2) @ net.mixer[2:12].t(),
+    "softmax_of_transposed": lambda net, x: F.softmax(x, dim=-1).transpose(2, 3).contiguous() * 2,
+    "log_softmax_of_transposed": lambda net, x: F.log_softmax(x, dim=-1).transpose(2, 3).contiguous() * 2,
+    "columns_by_rows": lambda net, x: torch.bmm(x[:, :, 0, :1], x[:, :1, 0]),
+    "repeated_rows": lambda net, x: net.gain.expand(x.shape[0], -1) @ x.mean(0).reshape(64, -1),
+    "padded_permuted": lambda net, x: F.pad(x.permute(0, 3, 1, 2), (0, 1, 0, 1)).permute(0, 2, 3, 1).contiguous(),
+    "cut_permuted": lambda net, x: F.pad(x.permute(0, 3, 1, 2), (0, -1, -1, 0)).permute(0, 2, 3, 1).contiguous(),
+    "saved_for_nothing": saved_for_nothing,
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }
 

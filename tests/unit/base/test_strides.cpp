@@ -95,4 +95,24 @@ TEST_CASE("results of empty_like and of pointwise operations lie as PyTorch's") 
   }
 }
 
+// aten/src/ATen/native/cuda/Blas.cpp, prepare_matrix_for_cublas: a step of one along one dimension, and along the other
+// one at least the size of the first.
+TEST_CASE("cuBLAS takes rows or columns without gaps between their elements") {
+  const auto fits = [](const Shape& shape, std::initializer_list<std::int64_t> steps) {
+    Strides strides;
+    int i = 0;
+    for (const std::int64_t step : steps) strides.set(i++, step);
+    return fits_cublas({shape, strides});
+  };
+  CHECK(fits({6, 4}, {4, 1}));
+  CHECK(fits({6, 4}, {1, 6}));
+  CHECK(fits({6, 4}, {9, 1}));
+  CHECK_FALSE(fits({6, 4}, {0, 1}));  // one row, expanded
+  CHECK_FALSE(fits({6, 4}, {0, 0}));
+  CHECK_FALSE(fits({6, 4}, {8, 2}));
+  CHECK(fits({1, 4}, {4, 1}));
+  CHECK(fits({3, 6, 4}, {0, 4, 1}));  // one matrix for the whole batch
+  CHECK_FALSE(fits({3, 6, 4}, {24, 0, 1}));
+}
+
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "estimator/graph/build.h"
+#include "estimator/graph/parameter_order.h"
 #include "estimator/spec/canonical.h"
 #include "layers/catalog.h"
 #include "tests/support/test_spec.h"
@@ -84,6 +85,30 @@ TEST_CASE("order: made and registered are two lists") {
   }
   CHECK(testing::contains(testing::error_of(testing::with_layers("  - a: Linear(4, 4)\n", "order: {make: [a]}\n")),
                           "made"));
+}
+
+// torch/nn/modules/module.py, _apply: of each child first, then of what a module owns, parameters before buffers.
+TEST_CASE("Module.to() takes submodules before what a module owns itself") {
+  const std::string text = testing::with_layers(
+      "  - outer:\n"
+      "      layers:\n"
+      "        - table: Parameter(4)\n"
+      "        - {op: \"Add()\", from: [input, table]}\n"
+      "        - fc: Linear(4, 4)\n"
+      "        - norm: BatchNorm1d(4)\n"
+      "  - head: Linear(4, 4, bias=False)\n",
+      "");
+  RunConfig run;
+  run.batch = 2;
+  const Graph graph = build_graph(testing::read_spec(text), make_catalog(), run, assumed_gpu());
+  CHECK(parameters(graph) == Names{"outer.table", "outer.fc", "outer.fc", "outer.norm", "outer.norm", "head"});
+  Names applied;
+  for (const TensorId t : in_applied_order(graph)) {
+    const LayerId layer = graph.buffers[static_cast<std::size_t>(graph.tensor(t).buffer)].layer;
+    applied.emplace_back(graph.layers[static_cast<std::size_t>(layer)].name);
+  }
+  CHECK(applied == Names{"outer.fc", "outer.fc", "outer.norm", "outer.norm", "outer.norm", "outer.norm", "outer.norm",
+                         "outer.table", "head"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `notes:` of a spec: what it lacks, said in warnings of its plans.
+// `notes:` and `differs:` of a spec: what it lacks and where it is not PyTorch's, said in warnings of its plans.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,6 +47,24 @@ TEST_CASE("a note of another type, or of two, is an error") {
   CHECK(testing::contains(testing::error_of(spec("[{fp16: a, bf16: b}]")), "{fp16: TEXT}"));
   CHECK(testing::contains(testing::error_of(spec("[{}]")), "{fp16: TEXT}"));
   CHECK(testing::contains(testing::error_of(spec("[[a]]")), "note"));
+}
+
+TEST_CASE("what a spec differs in is a warning of plans in that mode, and not of a spec that extends it") {
+  const auto differs = [](const std::string& map) {
+    return testing::with_layers("  - Linear(4, 4)\n", "differs: " + map + "\n");
+  };
+  const auto warns_in = [&](Mode mode) {
+    RunConfig run;
+    run.mode = mode;
+    const Report report = plan(testing::read_spec(differs("{train: not equal}")), make_catalog(), run);
+    return std::ranges::find(report.warnings, "not equal") != report.warnings.end();
+  };
+  CHECK(warns_in(Mode::train));
+  CHECK_FALSE(warns_in(Mode::infer));
+  CHECK(testing::read_spec(differs("{infer: a, train: b}")).differs.size() == 2);
+  CHECK(testing::contains(testing::error_of(differs("not equal")), "{train: TEXT, infer: TEXT}"));
+  CHECK(testing::contains(testing::error_of(differs("{eval: a}")), "infer"));
+  CHECK(testing::contains(testing::error_of(differs("{train: [a]}")), "difference"));
 }
 
 }  // namespace gpuplan
