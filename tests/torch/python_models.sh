@@ -84,7 +84,10 @@ PYTHON
 check "a model that is not exported: its step is learned, and takes at another batch what is planned" learned
 other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: a learned step of net.py:Lost is not told it' "$work/said"; }
 check "what a learned step is not told" other_flags
-hugging_face() { plan hf:biogpt -b 2 && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan"; }
+hugging_face() {
+  plan hf:biogpt -b 2 --mode infer && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan" &&
+    grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32' "$work/plan"
+}
 check "a config.json that gpuplan does not read itself" hugging_face
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then
   for model in timm:resnet18 timm:vit_tiny_patch16_224 torchvision:mobilenet_v3_small torchvision:swin_t; do

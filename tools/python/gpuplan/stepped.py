@@ -57,7 +57,14 @@ class Request:
     inputs: List[str]
     on_gpu: bool
     runs: List[StepAt]
-    output: str = ""  # a folder: N.json of run N is a list, of each of three steps the figures of each phase; or N.error
+    output: str = ""  # a folder: N.json of run N is a Measured; or N.error
+
+
+class Measured(NamedTuple):
+    """Of a run."""
+
+    steps: List[Dict[str, Dict[str, int]]]  # of each of three the figures of each phase
+    with_labels: bool  # in eval mode: it reads them, and computes its loss
 
 
 class Phases:
@@ -72,7 +79,7 @@ class Phases:
         torch.cuda.reset_peak_memory_stats()
 
 
-def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float32) -> Any:
+def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float32, with_labels: bool = True) -> Any:
     """Token 0 everywhere, and one token of padding where there is a mask, as the plan of an export assumes."""
     known: Dict[int, torch.Tensor] = {}
 
@@ -87,8 +94,29 @@ def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float
 
     batch = parsed_batch(inputs)
     if isinstance(batch, dict):
-        return {name: on_gpu(tensor, name) for name, tensor in batch.items()}
+        return {name: on_gpu(tensor, name) for name, tensor in batch.items() if with_labels or name not in LABELS}
     return tuple(on_gpu(t, "") for t in batch) if isinstance(batch, tuple) else on_gpu(batch, "")
+
+
+def reads_labels(make: Callable[[], nn.Module], inputs: List[str]) -> bool:
+    """Whether the model is called with labels in eval mode: a decoder is given them, shifted, and some models run only with them. An
+    export has the others' eval mode without what their own loss alone reads."""
+    batch = parsed_batch(inputs)
+    if not isinstance(batch, dict) or not LABELS & batch.keys():
+        return False
+    model = on_meta(constructed(make)).eval()
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return True
+    return not runs(model, {name: t for name, t in batch.items() if name not in LABELS}) and runs(model, batch)
+
+
+@torch.no_grad()
+def runs(model: nn.Module, batch: Any) -> bool:
+    try:
+        call_on_batch(model, batch)
+    except Exception:  # whatever the model's code raises without data, or without labels
+        return False
+    return True
 
 
 def made_targets(make: Callable[[], nn.Module], inputs: List[str], samples: int) -> Callable[[Any], Optional[torch.Tensor]]:
@@ -162,7 +190,7 @@ def stepping(request: Request, step: Step, samples: int, end: Callable[[str], No
     model = model.to("cuda", dtype=dtype if dtype != torch.float32 else None).train(step.mode == "train")
     if step.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batch = made_batch(request.inputs, samples, dtype)
+    batch = made_batch(request.inputs, samples, dtype, step.mode == "train" or reads_labels(make, request.inputs))
     if step.channels_last:
         batch = in_channels_last(batch)
     targets = made_targets(make, request.inputs, samples) if step.mode == "train" else None
@@ -184,21 +212,22 @@ def in_channels_last(batch: Any) -> Any:
     return tuple(in_channels_last(value) for value in batch)
 
 
-def steps_of(request: Request, step: Step, samples: int) -> List[Dict[str, Dict[str, int]]]:
+def measured(request: Request, step: Step, samples: int) -> Measured:
     phases = Phases()
     take = stepping(request, step, samples, phases.end)
     for _ in range(STEPS):
         take()
     torch.cuda.synchronize()
-    return phases.steps
+    labels = step.mode != "train" and reads_labels(maker(request.model, request.arguments, request.config), request.inputs)
+    return Measured(phases.steps, labels)
 
 
 def run(request: Request, number: int) -> None:
     at = os.path.join(request.output, str(number))
     try:
-        steps = steps_of(request, *request.runs[number])
+        taken = measured(request, *request.runs[number])
         with open(at + ".json", "w", encoding="utf-8") as out:
-            json.dump(steps, out)
+            json.dump(taken, out)
     except Exception as e:  # whatever the model's code raises
         with open(at + ".error", "w", encoding="utf-8") as out:
             out.write(f"{type(e).__name__}: {first_line(e)}")

@@ -16,7 +16,7 @@ from gpuplan.header import Verdict
 from gpuplan.named import Named
 from gpuplan.program import HERE, run_json
 from gpuplan.shadowed import run_command
-from gpuplan.stepped import Request, Step, StepAt
+from gpuplan.stepped import Measured, Request, Step, StepAt
 
 BATCHES = (4, 6)
 GPU = "a100-80gb"  # that of a plan without --gpu
@@ -79,9 +79,10 @@ def flags_of(step: Step) -> List[str]:
 def _compared(spec: str, request: Request, scratch: str) -> Dict[str, Compared]:
     modes = {step.mode: Compared([], []) for step, _ in request.runs}
     for (step, batch), measured in zip(request.runs, _measured(request, scratch)):
-        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", GPU, "--pytorch", release(), "--scratch", scratch, *flags_of(step)])
-        modes[step.mode].wrong.extend(f"batch {batch}, {text}" for text in differences(measured, plan))
-        peak = max(read["peak_requested"] for phases in measured for phase, read in phases.items() if phase != "start")
+        flags = flags_of(step) + (["--labels"] if measured.with_labels else [])
+        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", GPU, "--pytorch", release(), "--scratch", scratch, *flags])
+        modes[step.mode].wrong.extend(f"batch {batch}, {text}" for text in differences(measured.steps, plan))
+        peak = max(read["peak_requested"] for phases in measured.steps for phase, read in phases.items() if phase != "start")
         modes[step.mode].percent.append(100.0 * (max(p["peak_requested_bytes"] for p in plan["phases"]) / peak - 1))
     return modes
 
@@ -104,8 +105,7 @@ def differences(measured: "List[Dict[str, Dict[str, int]]]", plan: Dict[str, Any
     return lines
 
 
-def _measured(request: Request, scratch: str) -> "List[List[Dict[str, Dict[str, int]]]]":
-    """The steps of each run."""
+def _measured(request: Request, scratch: str) -> List[Measured]:
     if torch.version.cuda is None:
         raise GpuplanError(f"steps on a simulated GPU need PyTorch's build for CUDA, and {sys.executable} has torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as folder:
@@ -117,10 +117,10 @@ def _measured(request: Request, scratch: str) -> "List[List[Dict[str, Dict[str, 
         return [_read(os.path.join(folder, str(n)), run, ended.output) for n, run in enumerate(request.runs)]
 
 
-def _read(at: str, run: StepAt, output: str) -> "List[Dict[str, Dict[str, int]]]":
+def _read(at: str, run: StepAt, output: str) -> Measured:
     if os.path.exists(at + ".json"):
         with open(at + ".json", encoding="utf-8") as file:
-            return json.load(file)
+            return Measured(*json.load(file))
     why = last_line(output)
     if os.path.exists(at + ".error"):
         with open(at + ".error", encoding="utf-8") as file:
