@@ -167,6 +167,7 @@ MODELS: Dict[str, Callable[[], nn.Module]] = {
     "EmbeddingBag": lambda: Bags("mean", 20),
     "EmbeddingBag of long bags": lambda: Bags("sum", 500),
     "EmbeddingBag of maxima": lambda: Bags("max", 20),
+    "sizes that are alike": lambda: nn.Sequential(nn.Unflatten(2, (8, 8)), nn.LayerNorm((8, 8)), nn.Flatten(2), nn.Linear(64, 100)),
     "weight_norm": lambda: normed(nn.utils.weight_norm),
     "weight_norm as a parametrization": lambda: normed(nn.utils.parametrizations.weight_norm),
     "an attribute": Keeps,

@@ -225,6 +225,12 @@ OPERATORS: Dict[str, Operator] = {
     "padded_permuted": lambda net, x: F.pad(x.permute(0, 3, 1, 2), (0, 1, 0, 1)).permute(0, 2, 3, 1).contiguous(),
     "cut_permuted": lambda net, x: F.pad(x.permute(0, 3, 1, 2), (0, -1, -1, 0)).permute(0, 2, 3, 1).contiguous(),
     "saved_for_nothing": saved_for_nothing,
+    "pixel_shuffle": lambda net, x: F.pixel_shuffle(x * 2, 4) * 3,
+    "pixel_unshuffle": lambda net, x: F.pixel_unshuffle(x * 2, 2) * 3,
+    "channel_shuffle": lambda net, x: F.channel_shuffle(x * 2, 8) * 3,
+    "adaptive_max_pool1d": lambda net, x: F.adaptive_max_pool1d(x.flatten(2), 5),
+    "softmin": lambda net, x: F.softmin(x, dim=-1) * 2,
+    "tanhshrink": lambda net, x: F.tanhshrink(x) * 2,
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }
 

@@ -128,8 +128,8 @@ def refuse_fused_mask(module: nn.Module, caller: Optional[nn.Module], args: tupl
 
 
 @contextlib.contextmanager
-def attention_followed() -> Iterator[None]:
-    """The calls that F.multi_head_attention_forward makes are seen one by one, not it alone."""
+def functions_followed() -> Iterator[None]:
+    """The calls that a function of torch.nn.functional makes, as multi_head_attention_forward, are seen one by one, not it alone."""
     replacements = Replacements()
     try:
         for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
@@ -187,8 +187,13 @@ def constructor_arguments(module: nn.Module) -> List[Tuple[str, Any]]:
             continue
         if name == "stride" and base.__name__.endswith("Pool2d") and simplified(value) == simplified(module.kernel_size):
             continue
-        arguments.append((name, simplified(value) if name != "normalized_shape" or len(value) > 1 else value[0]))
+        arguments.append((name, shape_argument(name, value) if name in ("normalized_shape", "unflattened_size") else simplified(value)))
     return arguments
+
+
+def shape_argument(name: str, value: Any) -> Any:
+    """(4, 4) is not 4 here, as it is of a kernel."""
+    return value[0] if name == "normalized_shape" and len(value) == 1 else tuple(value)
 
 
 def attribute(module: nn.Module, base: type, name: str) -> Any:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpuplan.errors import ExportError
 from gpuplan.layers import (
-    attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
+    functions_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
 from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, asks_for_meta, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source, type_of_new)
@@ -112,6 +112,9 @@ class Recorder(TorchFunctionMode):
                 return answer
         if name in SILENT:
             return func(*args, **kwargs)
+        if is_composed(func, name):
+            with functions_followed(), self:
+                return func(*args, **kwargs)
         return self.call(func, name, args, kwargs)
 
     def answer(self, tensor: torch.Tensor, name: str) -> Any:
@@ -238,7 +241,7 @@ class Recorder(TorchFunctionMode):
             self.add(call)
             return result
         frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
-        with attention_followed() if in_parts else contextlib.nullcontext():
+        with functions_followed() if in_parts else contextlib.nullcontext():
             result = original(module, *args, **kwargs)
         self.close_frame(frame, result)
         return result
@@ -305,6 +308,14 @@ def function_name(func: Callable) -> str:
         inner = getattr(owner, "__name__", "")
         return inner if inner in ("T", "mT", "H", "mH", "data", "real", "imag") else "__get__"
     return name
+
+
+def is_composed(func: Callable, name: str) -> bool:
+    """Code of torch.nn.functional's around other functions, as softmin and lp_pool2d: for itself there is neither a layer nor a loss."""
+    from gpuplan.losses import LOSSES
+    from gpuplan.lowering import FUNCTIONS
+
+    return inspect.isfunction(func) and func.__module__ == "torch.nn.functional" and name not in FUNCTIONS and name not in LOSSES.values()
 
 
 def without_gpu(func: Callable, name: str, args: tuple, kwargs: dict) -> Tuple[Callable, tuple, dict]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, List, Tuple
 
 from gpuplan.errors import Unsupported
-from gpuplan.functions.arguments import number
+from gpuplan.functions.arguments import inferred_shape, number
 from gpuplan.layers import simplified
 from gpuplan.lowering import Writer, handles
 
@@ -73,9 +73,9 @@ def write_pool(w: Writer) -> None:
     w.emit("AvgPool2d" if w.call.name == "avg_pool2d" else "MaxPool2d", arguments, [w.x])
 
 
-@handles("adaptive_avg_pool1d", "max_pool1d")
+@handles("adaptive_avg_pool1d", "adaptive_max_pool1d", "max_pool1d")
 def write_row_pool(w: Writer) -> None:
-    """An image of one row (Pooling.cpp, adaptive_avg_pool1d and, where there are indices to keep, max_pool1d)."""
+    """An image of one row (Pooling.cpp, the adaptive pools and, where there are indices to keep, max_pool1d)."""
     shape, out = list(w.x.shape), list(w.results()[0].shape)
     row, pooled = w.inner(shape[:-1] + [1] + shape[-1:]), w.inner(out[:-1] + [1] + out[-1:])
     arguments: List[Tuple[str, Any]] = [("", [1, out[-1]])]
@@ -86,8 +86,27 @@ def write_row_pool(w: Writer) -> None:
         arguments = [("kernel_size", [1, kernel]), ("stride", [1, stride])] + ([("padding", [0, padding])] if padding else []) + \
             ([("dilation", [1, dilation])] if dilation != 1 else []) + ([("ceil_mode", True)] if w.argument(5, "ceil_mode", False) else [])
     w.emit("Unsqueeze", [("", -2)], [w.x], [row], view=True)
-    w.emit("MaxPool2d" if w.call.name == "max_pool1d" else "AdaptiveAvgPool2d", arguments, [row], [pooled])
+    pool = {"max_pool1d": "MaxPool2d", "adaptive_max_pool1d": "AdaptiveMaxPool2d"}.get(w.call.name, "AdaptiveAvgPool2d")
+    w.emit(pool, arguments, [row], [pooled])
     w.emit("Squeeze", [("", -2)], [pooled], view=True)
+
+
+@handles("pixel_shuffle", "pixel_unshuffle", "channel_shuffle")
+def write_shuffle(w: Writer) -> None:
+    """A contiguous copy of a permuted view (aten/src/ATen/native/PixelShuffle.cpp and ChanelShuffle.cpp)."""
+    if len(w.x.shape) != 4:
+        raise Unsupported("of other than four dimensions")
+    n, c, h, v = w.x.shape
+    of = w.argument(1, {"channel_shuffle": "groups", "pixel_shuffle": "upscale_factor"}.get(w.call.name, "downscale_factor"))
+    parts, order = {"pixel_shuffle": ([n, c // of**2, of, of, h, v], (0, 1, 4, 2, 5, 3)),
+                    "pixel_unshuffle": ([n, c, h // of, of, v // of, of], (0, 1, 3, 5, 2, 4)),
+                    "channel_shuffle": ([n, of, c // of, h * v], (0, 2, 1, 3))}[w.call.name]
+    result = w.results()[0]
+    cut, turned, copied = w.inner(parts), w.inner([parts[i] for i in order]), w.inner([parts[i] for i in order], result)
+    w.emit("View", [("", s) for s in inferred_shape(parts)], [w.x], [cut], view=True)
+    w.emit("Permute", [("", i) for i in order], [cut], [turned], view=True)
+    w.emit("Contiguous", [], [turned], [copied])
+    w.emit("View", [("", s) for s in inferred_shape(result.shape)], [copied], view=True)
 
 
 @handles("avg_pool1d")
