@@ -40,15 +40,20 @@ RunOptions of_trace(const RunOptions& options, const std::string& trace) {
 }
 
 // Why the spec is not what is planned; empty: it is.
-std::string why_not_the_spec(const RunOptions& options) {
+struct Reason {
+  std::string why;
+  std::optional<Error> refusal;  // of an export that was tried now
+};
+
+Reason why_not_the_spec(const RunOptions& options) {
   try {
     const WrittenModel written = open_model(options);
     for (const Mismatch& difference : read_model(written.source, written.options).differs)
-      if (difference.mode == run_config(options).mode) return "its spec is " + difference.text;
-    return "";
+      if (difference.mode == run_config(options).mode) return {"its spec is " + difference.text, std::nullopt};
+    return {};
   } catch (const Error& refusal) {
     if (refusal.kind() != ErrorKind::input) throw;
-    return std::string(kNotExported) + refusal.message();
+    return {std::string(kNotExported) + refusal.message(), refusal};
   }
 }
 
@@ -60,7 +65,8 @@ void say_why(const RunOptions& options, const std::string& why) {
 }
 
 // Nothing where a spec that differs is better than no plan.
-std::optional<RunOptions> learned_for(const RunOptions& options, const PythonModel& model, const std::string& why) {
+std::optional<RunOptions> learned_for(const RunOptions& options, const PythonModel& model, const Reason& reason) {
+  const std::string& why = reason.why;
   const ModelStep step = python_step(options);
   const bool has_spec = !why.starts_with(kNotExported);
   try {
@@ -72,8 +78,8 @@ std::optional<RunOptions> learned_for(const RunOptions& options, const PythonMod
   } catch (const Error& failed) {
     if (has_spec) return std::nullopt;
     if (failed.kind() == ErrorKind::usage) throw;
-    throw Error(options.model + ' ' + why)
-        .help("its own step does not run on a simulated GPU either: " + failed.message());
+    Error refusal = reason.refusal ? Error(*reason.refusal) : Error(options.model + ' ' + why);
+    throw Error(refusal.help("its own step does not run on a simulated GPU either: " + failed.message()));
   }
 }
 
@@ -94,10 +100,10 @@ std::optional<RunOptions> learned_instead(const RunOptions& options, Learning le
   if (learning == Learning::never) return std::nullopt;
   const ModelStep step = python_step(options);
   if (learning == Learning::always) return of_trace(options, learned_step(model, step));
-  std::string why = why_learned(model, step);
-  if (why.empty()) why = why_not_the_spec(options);
-  if (why.empty()) return std::nullopt;
-  return learned_for(options, model, why);
+  Reason reason{why_learned(model, step), std::nullopt};
+  if (reason.why.empty()) reason = why_not_the_spec(options);
+  if (reason.why.empty()) return std::nullopt;
+  return learned_for(options, model, reason);
 }
 
 }  // namespace gpuplan
