@@ -67,7 +67,7 @@ std::vector<TensorId> sort(LayerBuilder& b, TensorId x, int dim) {
   if (radix) w.allocate(cub_sort_bytes(in[dim], b.gpu()));
   w.release_all();
   const OutputSpec results[] = {{in, b.dtype(x)}, {in, DType::int64}};
-  const std::vector<TensorId> made = b.emit_many(Operator::sort, opaque_kernel(program, in.elements()), {x}, results);
+  std::vector<TensorId> made = b.emit_many(Operator::sort, opaque_kernel(program, in.elements()), {x}, results);
   b.attributes({{Attribute::dim, dim}});
   scatter_gradient(b, "SortBackward0", x, made[0], made[1], dim);
   return made;

@@ -140,6 +140,7 @@ Strides strides_like(const Shape& shape, const Strides& strides) {
   return pointwise_strides(shape, {&one, 1});
 }
 
+// Unlike there, the stride of a dimension of size 1 does not count: a plan's may be another than PyTorch's.
 bool fits_cublas(const StridedShape& matrix) {
   const int rows = matrix.shape.rank() - 2, columns = rows + 1;
   const auto follow = [&](int inner, int outer) {

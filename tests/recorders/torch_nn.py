@@ -156,7 +156,8 @@ def why(message: str) -> str:
     lines = [text.strip() for text in message.splitlines() if text.strip()]
     text = lines[1] if lines[0].endswith("calls:") and len(lines) > 1 else lines[0]
     text = re.sub(r"^(in \w+ mode: )?\S+torch_nn.py:\d+: ", "", text)
-    return text.replace(" (no layer supports this)", ", for which there is no layer")[:120]
+    text = text.replace(" (no layer supports this)", ", for which there is no layer")
+    return re.sub(r"(which meta tensors do not have): .*", r"\1", text)
 
 
 def main() -> int:
@@ -168,7 +169,7 @@ def main() -> int:
         rows = [(name, line(name, folder)) for name in classes()]
     print("# Classes of torch.nn\n")
     print(f"What each class of torch.nn (PyTorch {'.'.join(torch.__version__.split('.')[:2])}) is in a spec; written by `tests/recorders/torch_nn.py`, which exports each.")
-    print("A layer is written as in PyTorch. What is exported as its parts is planned to the byte all the same, and what is not exported is")
+    print("A layer is written as in PyTorch. What has no layer may be exported as its parts, and what cannot be exported (no: the reason) is")
     print("[learned](models.md#from-python-by-name) by `gpuplan MODEL.py:CALLABLE`.\n")
     print("| class | in a spec |\n|---|---|")
     for name, text in rows:

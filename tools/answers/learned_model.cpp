@@ -23,7 +23,8 @@ void refuse_other_flags(const RunOptions& flags) {
   for (const std::string& word : run_words(flags)) {
     const std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || std::ranges::find(kOfTheTrace, name) != kOfTheTrace.end()) continue;
-    throw Error(name + ": a learned step of " + flags.model + " is not told it", ErrorKind::usage)
+    throw Error(name + ": " + flags.model + " is planned from its own step, which does not take this flag",
+                ErrorKind::usage)
         .help("it takes --batch, --opt, --amp, --precision, --layout, --mode and --gpu");
   }
 }

@@ -8,6 +8,7 @@
 
 namespace gpuplan {
 
+/// When a step is learned: where the spec is refused or differs, in any case (--learn), or not at all (--no-learn).
 enum class Learning : unsigned char { by_itself, always, never };
 
 /// The flags with which the learned step of the model is planned, a trace in the model's place, where it cannot be

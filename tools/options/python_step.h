@@ -6,6 +6,7 @@
 
 namespace gpuplan {
 
+/// Flags that were not given stay empty; the GPU is that of --gpu, or an A100.
 ModelStep python_step(const RunOptions& options);
 
 }  // namespace gpuplan
