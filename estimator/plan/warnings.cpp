@@ -7,6 +7,7 @@
 
 #include "estimator/aten/recurrent.h"
 #include "estimator/base/integers.h"
+#include "estimator/base/list_text.h"
 #include "estimator/device/arithmetic.h"
 
 namespace gpuplan {
@@ -66,6 +67,22 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
   return warnings;
 }
 
+// Where the exporter records (tools/python/gpuplan/recorded_operators.py); of another GPU the scratch may be another.
+constexpr std::string_view kRecordedOn = "a100-80gb";
+
+std::vector<std::string> about_recorded_operators(const Graph& graph, const Gpu* named_gpu) {
+  if (named_gpu == nullptr || named_gpu->name == kRecordedOn) return {};
+  std::vector<std::string> operators;
+  for (const Layer& layer : graph.layers)
+    if (layer.type == "Aten" && std::ranges::find(operators, layer.name) == operators.end())
+      operators.push_back(std::string(layer.name));
+  if (operators.empty()) return {};
+  const std::string more = operators.size() > 3 ? " and " + std::to_string(operators.size() - 3) + " more" : "";
+  operators.resize(std::min<std::size_t>(operators.size(), 3));
+  return {"recorded on " + std::string(kRecordedOn) + ": the scratch of " + joined(operators) + more +
+          ", operators without a layer; it may be another on " + named_gpu->name};
+}
+
 }  // namespace
 
 bool assumes_loss(const Model& model) { return model.losses.empty() && model.loss.mark.source == nullptr; }
@@ -89,6 +106,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
     warnings.push_back("no published reading of the memory of " + named_gpu->title +
                        " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
+  for (std::string& warning : about_recorded_operators(graph, named_gpu)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
   return warnings;

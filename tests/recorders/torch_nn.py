@@ -147,7 +147,11 @@ def line(name: str, folder: str) -> str:
         return "nothing, as it computes nothing"
     if name in ops:
         return "the layer of that name"
+    recorded = list(dict.fromkeys(re.findall(r"Aten\('(\w+)'", spec)))
     parts = [op for op in ops if op not in ("Mul", "Sum", "Linear")] or ops
+    if recorded:
+        beside = [op for op in parts if op not in ("Aten", "Buffer", "Identity")]
+        return "recorded: " + ", ".join(f"`{op}`" for op in recorded) + (f"; with {', '.join(f'`{op}`' for op in beside[:4])}" if beside else "")
     shown = parts[:6] + (["..."] if len(parts) > 6 else [])
     return "its parts: " + ", ".join(op if op == "..." else f"`{op}`" for op in shown)
 
@@ -169,7 +173,8 @@ def main() -> int:
         rows = [(name, line(name, folder)) for name in classes()]
     print("# Classes of torch.nn\n")
     print(f"What each class of torch.nn (PyTorch {'.'.join(torch.__version__.split('.')[:2])}) is in a spec; written by `tests/recorders/torch_nn.py`, which exports each.")
-    print("A layer is written as in PyTorch. What has no layer may be exported as its parts, and what cannot be exported (no: the reason) is")
+    print("A layer is written as in PyTorch. What has no layer may be exported as its parts, or, with PyTorch's build for CUDA, as operators that")
+    print("are [recorded](models.md#operators-without-a-layer) on a simulated GPU. What cannot be exported (no: the reason) is")
     print("[learned](models.md#from-python-by-name) by `gpuplan MODEL.py:CALLABLE`.\n")
     print("| class | in a spec |\n|---|---|")
     for name, text in rows:

@@ -31,7 +31,9 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
                            const RunConfig& run, const Gpu& gpu) {
   const Model model = read_calls(calls);
   Lowered result;
-  LayerLowering builder(result.graph, run, gpu);
+  RunConfig of_inputs = run;
+  if (!inputs.empty() && inputs.front().rank() > 0) of_inputs.batch = inputs.front()[0];
+  LayerLowering builder(result.graph, of_inputs, gpu);
   for (const Shape& shape : inputs) {
     const TensorId t = builder.new_input(shape, input_dtype);
     result.graph.tensors[static_cast<std::size_t>(t)].requires_grad =

@@ -42,17 +42,33 @@ def loss_text(run: Recorder) -> LossText:
     of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
     targets = {v for v in run.batch if v not in of_model}
     read: List[Call] = []
+    shaped = True  # targets are brought into shape, and nothing else
     for call in calls:
         if any(v in of_model for v in flat_values((call.args, call.kwargs))):
             read.append(call)
             of_model.update(call.results)
         elif call.name not in SHAPING | CUTTING:
-            raise ExportError(f"{call.source}: {call.name} is applied to the targets inside the loss: compute it beforehand and pass it in the batch")
+            shaped = False
+    if not shaped or any(c.name not in LOSSES.values() and targets_of(c, of_model) for c in read):
+        return LossText(calls=of_given_targets(calls))
     drop_targets(run, calls, targets)
     line = call_of_loss(calls[-1])
     if line and all(c.name in SHAPING for c in read[:-1]) and not any(copies(c) for c in read[:-1]):
         return LossText(line, loss_call_operands(calls[-1])[0], read[:-1])
     return LossText(calls=read)
+
+
+def targets_of(call: Call, of_model: set) -> List[Value]:
+    return [v for v in loss_call_operands(call) if v not in of_model]
+
+
+def of_given_targets(calls: List[Call]) -> List[Call]:
+    """Of a loss that is no layer, or that computes something of its targets: they are inputs of the model, and the calls its last ones."""
+    for call in calls:
+        if call.name in LOSSES.values():
+            raise ExportError(f"{call.source}: {call.name} beside other calls that read the targets inside the loss: compute those beforehand and "
+                              "pass their results in the batch")
+    return calls
 
 
 def copies(call: Call) -> bool:

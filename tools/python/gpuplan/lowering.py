@@ -10,9 +10,10 @@ from torch import nn
 from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
+from gpuplan.recorded_operators import Pending, request_of
 from gpuplan.recorder import Recorder
 from gpuplan.transformers_layers import converts_for
-from gpuplan.values import FOREVER, Batch, Call, Frame, Value, dtype_name, flat_values, flattened_calls
+from gpuplan.values import FOREVER, Batch, Call, Frame, Value, dtype_name, flat_values, flattened_calls, unique
 
 
 def constants_of_one_frame(run: Recorder) -> set:
@@ -40,6 +41,7 @@ class Lowering:
         self.model, self.run = model, run
         self.local_constants = constants_of_one_frame(run) if local_constants else set()
         self.unknown: Dict[str, None] = {}
+        self.pending: List[Pending] = []
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
         self.owning: Dict[str, str] = {}  # the layer that a weight was first read by
         self.absent_masks: Set[Value] = set()  # None where the model runs, since nothing is padded
@@ -283,14 +285,33 @@ class Lowering:
             return self.refuse(call, "to a memory format: leave it out of the model, and plan with --layout nhwc")
         handler = FUNCTIONS.get(call.name)
         if handler is None:
-            return self.refuse(call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
+            return self.record(body, call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
                                call.name.startswith("autograd.Function") else "a TorchScript function: use the Python function "
                                "that it was made from" if "." in call.name else "no layer supports this")
-        writer = Writer(self, body, call)
+        written = len(body.entries)
         try:
-            handler(writer)
+            handler(Writer(self, body, call))
         except Unsupported as e:
-            self.refuse(call, str(e))
+            if len(body.entries) > written:
+                return self.refuse(call, str(e))
+            self.record(body, call, str(e))
+
+    def record(self, body: Body, call: Call, why: str) -> None:
+        """What no layer takes is the operator itself, as a simulated GPU will run it."""
+        operands = unique(flat_values((call.args, call.kwargs)))
+        if call.results and set(call.results) <= set(operands) and not may_be_in_place(call):
+            return  # it returns what it was given, as a dropout in eval mode
+        try:
+            request = request_of(call, [v for v in operands if self.has_gradient(v)])
+        except Unsupported:
+            return self.refuse(call, why)
+        entry = Writer(self, body, call).emit("Aten", [], operands)
+        entry.name = body.fresh_name(call.name.strip("_"))
+        self.pending.append(Pending(entry, request, call, why))
+
+
+def may_be_in_place(call: Call) -> bool:
+    return call.name.endswith("_") or any(call.kwargs.get(n) is not None for n in ("inplace", "out")) or True in call.args
 
 
 # What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).

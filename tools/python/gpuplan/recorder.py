@@ -135,6 +135,7 @@ class Recorder(TorchFunctionMode):
             args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
         call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
         call.to = self.named_type(name, call)
+        call.function = func
         self.inside += 1  # PyTorch 2.1 looks rows up by weight[indices], which its own mode would not be told
         try:
             result = func(*args, **kwargs)

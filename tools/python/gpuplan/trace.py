@@ -13,6 +13,7 @@ from gpuplan.errors import ExportError
 from gpuplan.lifetimes import hold_what_python_holds, last_seen
 from gpuplan.losses import loss_text
 from gpuplan.lowering import Lowering
+from gpuplan.recorded_operators import settle
 from gpuplan.recorder import Recorder
 from gpuplan.run import no_loss, recorded_run
 from gpuplan.values import Frame, Value
@@ -60,7 +61,12 @@ class Traced:
 
 
 def refuse_unknown(traced: Sequence[Traced]) -> None:
+    """What no layer takes and no simulated GPU has run."""
     unknown = dict.fromkeys(u for t in traced for u in t.lowering.unknown)
+    if not unknown:
+        unknown = dict.fromkeys(settle([p for t in traced for p in t.lowering.pending]))
+        for t in traced:
+            t.lowering.pending.clear()
     if unknown:
         raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in unknown))
 

@@ -25,6 +25,13 @@ class Value:
         self.stays = False  # in an attribute, after the step
         self.everywhere: Optional[bool] = None  # booleans, where all are known to be the same
         self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
+        self.order = () if self.contiguous else order_of(tensor)
+
+
+def order_of(tensor: torch.Tensor) -> Tuple[int, ...]:
+    """Its dimensions as they lie in memory, the outermost first; nothing where there are gaps or repeated elements."""
+    order = tuple(sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d)))
+    return order if tensor.permute(order).is_contiguous() else ()
 
 
 class Call:
@@ -35,6 +42,7 @@ class Call:
         self.name, self.args, self.kwargs, self.event, self.source = name, args, kwargs, event, source
         self.module, self.path = module, path
         self.results: List[Value] = []
+        self.function: Optional[Callable] = None  # torch's own
         self.grad = torch.is_grad_enabled()
         self.autocast = True  # False: within torch.autocast(enabled=False)
         self.to: Optional[Type] = None  # of a conversion, softmax or sum: the type that the code names

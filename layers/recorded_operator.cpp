@@ -1,0 +1,199 @@
+// Aten: an operator that has no layer, as PyTorch's own CUDA code ran it when a model was exported.
+//
+// The exporter runs the operator and its backward on a simulated GPU at several batches (tools/python/gpuplan/
+// recorded_operators.py) and writes what PyTorch's allocator was asked for, in order. Nothing is known here of why.
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "estimator/aten/opaque_kernel.h"
+#include "estimator/aten/promote.h"
+#include "estimator/aten/recorded_call.h"
+#include "estimator/base/integers.h"
+
+namespace gpuplan::layers::recorded_operator {
+namespace {
+
+/// The widest floating type of the operands; fp32 where none is floating.
+DType type_of(const LayerBuilder& b, std::span<const TensorId> x) {
+  std::optional<DType> type;
+  for (const TensorId t : x)
+    if (is_floating(b.dtype(t))) type = type ? aten::promote(*type, b.dtype(t)) : b.dtype(t);
+  return type.value_or(DType::fp32);
+}
+
+/// What autocast does to the operands, and whose type is the operator's.
+enum class Autocast { none, half, fp32, widest, first };
+
+Autocast autocast_of(const LayerBuilder& b) {
+  constexpr std::pair<std::string_view, Autocast> kLists[] = {{"none", Autocast::none},
+                                                              {"half", Autocast::half},
+                                                              {"fp32", Autocast::fp32},
+                                                              {"widest", Autocast::widest},
+                                                              {"first", Autocast::first}};
+  const std::string_view word = b.word("autocast");
+  for (const auto& [name, list] : kLists)
+    if (name == word) return list;
+  b.fail("autocast", "\"" + std::string(word) + "\" is none of autocast's lists",
+         "expected none, half, fp32, widest or first");
+}
+
+std::vector<TensorId> operands(LayerBuilder& b, Autocast list) {
+  std::vector<TensorId> x;
+  for (int i = 0; i < b.input_count(); ++i) x.push_back(b.input(i));
+  if (!b.autocast() || list == Autocast::none || list == Autocast::first) return x;
+  const DType widest = type_of(b, x);
+  for (TensorId& t : x) {
+    if (!is_floating(b.dtype(t))) continue;
+    t = list == Autocast::half ? b.cached_cast(t) : list == Autocast::fp32 ? b.autocast_fp32(t) : b.cast(t, widest);
+  }
+  return x;
+}
+
+OpaqueKernel work_of(const aten::RecordedCall& call) {
+  std::int64_t elements = 0;
+  for (const OutputSpec& result : call.results) elements += result.shape.elements();
+  OpaqueKernel work = aten::opaque_kernel(call.program, elements);
+  work.macs = call.macs;
+  return work;
+}
+
+/// More than one kernel of a plan takes: each allocation is an operation, and what a call frees is held until there.
+/// `run` runs an operation that allocates one result, `hold` is where values go.
+template <class Tensor, class Run, class Hold>
+std::vector<Tensor> run_apart(const aten::RecordedCall& call, Run run, Hold hold) {
+  std::vector<Tensor> results, scratch;
+  std::vector<bool> held;
+  OpaqueKernel work{.macs = call.macs};
+  for (const std::int64_t action : call.program) {
+    if (frees(action)) {
+      hold({scratch[freed_by(action)]});
+      held[freed_by(action)] = false;
+      continue;
+    }
+    if (allocates(action)) {
+      scratch.push_back(run(work, {Shape{action}, DType::uint8, Placing::contiguous}));
+      held.push_back(true);
+    } else {
+      results.push_back(run(work, call.results[results.size()]));
+    }
+    work.macs = 0;
+  }
+  for (std::size_t i = 0; i < scratch.size(); ++i)
+    if (held[i]) hold({scratch[i]});
+  return results;
+}
+
+bool is_one_kernel(const aten::RecordedCall& call) { return call.program.size() <= OpaqueKernel{}.program.size(); }
+
+/// Those of a type that has gradients.
+std::vector<TensorId> differentiable(const LayerBuilder& b, std::span<const TensorId> outputs) {
+  std::vector<TensorId> found;
+  for (const TensorId t : outputs)
+    if (is_floating(b.dtype(t))) found.push_back(t);
+  return found;
+}
+
+void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_view argument, std::span<const TensorId> x,
+                    std::span<const TensorId> outputs, std::span<const TensorId> kept) {
+  const std::vector<TensorId> of = differentiable(b, outputs);
+  if (of.empty()) return;
+  if (b.is_none(argument)) {
+    for (const TensorId t : x)
+      if (b.requires_grad(t))
+        b.fail(argument, "the operator was recorded without its backward, and an input wants a gradient");
+    return;
+  }
+  NodeBuilder node = b.node("AtenBackward0", of, x);
+  if (!node) return;
+  aten::RecordedCall call = aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()));
+  for (const aten::RecordedCall::Passed& p : call.passed)
+    if (node.needs(x[index(p.input)])) node.give(x[index(p.input)], node.grad(p.output));
+  std::vector<Operand> reads;
+  for (int k = 0; k < static_cast<int>(of.size()); ++k) reads.push_back(node.grad(k));
+  reads.insert(reads.end(), kept.begin(), kept.end());
+  for (const TensorId t : kept) node.save(t);
+  if (call.results.empty()) return;
+  const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
+    return node.run(Operator::recorded_backward, work, reads, result);
+  };
+  const std::vector<Operand> gradients =
+      is_one_kernel(call) ? node.run_many(Operator::recorded_backward, work_of(call), reads, call.results)
+                          : run_apart<Operand>(call, run, [&](Operands values) { node.hold(values); });
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (node.needs(x[index(call.of[i])])) node.give(x[index(call.of[i])], gradients[i]);
+}
+
+void lower(LayerBuilder& b) {
+  const Autocast list = autocast_of(b);
+  const std::vector<TensorId> x = operands(b, list);
+  const bool of_first = list == Autocast::first && is_floating(b.dtype(x.front()));
+  const aten::RecordedAt at{b.batch(), of_first ? b.dtype(x.front()) : type_of(b, x)};
+  if (at.type == DType::fp64) b.fail("the operator was recorded in fp32 and in half types, not in fp64");
+  const bool half = is_half(at.type);
+  if (half && b.word("half_forward") == "refused")
+    b.fail("PyTorch's operator does not take " + std::string(name_of(at.type)));
+  const std::string_view forward = half && !b.is_none("half_forward") ? "half_forward" : "forward";
+  const std::string_view backward = half && !b.is_none("half_backward") ? "half_backward" : "backward";
+  const aten::RecordedCall call = aten::recorded_forward(b, forward, at);
+  const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
+    return b.emit(Operator::recorded, work, x, result);
+  };
+  const std::vector<TensorId> results = is_one_kernel(call)
+                                            ? b.emit_many(Operator::recorded, work_of(call), x, call.results)
+                                            : run_apart<TensorId>(call, run, [&](Operands t) { b.hold(t); });
+  std::vector<TensorId> outputs(index(std::ranges::max(call.of)) + 1), kept;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (call.of[i] == aten::RecordedCall::kSaved)
+      kept.push_back(results[i]);
+    else
+      outputs[index(call.of[i])] = results[i];
+  }
+  const aten::RecordedSaved saved =
+      aten::recorded_saved(b, "saved", static_cast<int>(x.size()), static_cast<int>(outputs.size()));
+  for (const int i : saved.inputs) kept.push_back(x[index(i)]);
+  for (const int i : saved.outputs) kept.push_back(outputs[index(i)]);
+  lower_backward(b, at, backward, x, outputs, kept);
+  b.outputs(outputs);
+}
+
+const LayerDef kLayers[] = {
+    {.name = "Aten",
+     .summary = "any operator, as it was recorded",
+     .math =
+         "What PyTorch's CUDA code allocated when the exporter ran the operator on a simulated GPU, in order:\n"
+         "  forward   yN=TYPE[SIZES] an output, /AMOUNT behind it its storage's where that is larger, sAMOUNT what "
+         "only its backward reads, +AMOUNT and -N scratch that "
+         "comes\n"
+         "            and the N-th one that goes, c+AMOUNT of cuDNN, macs=AMOUNT\n"
+         "  saved     xN and yN, inputs and outputs that its backward keeps\n"
+         "  backward  dN the gradient of an input, dN=gM where it is the gradient of an output itself, +, - and macs=\n"
+         "AMOUNT is 512+4096b, b being the batch, and in elements of the operands' type where an e follows, or bytes "
+         "at\n"
+         "some batches, 2:512,16:4096, with lines between them. TYPE is\n"
+         "float for that type, or float32, int64, bool. autocast: which of its lists the operator is in; first: it "
+         "has\n"
+         "its first operand's type.",
+     .parameters = {{"operator", ParameterType::word, "", "its name"},
+                    {"forward", ParameterType::word, "", "what it allocated"},
+                    {"saved", ParameterType::word, "None", "what its backward keeps"},
+                    {"backward", ParameterType::word, "None", "what that allocated"},
+                    {"half_forward", ParameterType::word, "None", "of half types, where it is another; refused"},
+                    {"half_backward", ParameterType::word, "None", "the same of backward"},
+                    {"autocast", ParameterType::word, "none", "none, half, fp32, widest or first"}},
+     .max_inputs = std::numeric_limits<int>::max(),
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Aten(softshrink, forward=\"y0=float[b,8,14,14]\", saved=\"x0\", backward=\"d0\")",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes"}},
+};
+
+}  // namespace
+
+std::span<const LayerDef> layers() { return kLayers; }
+
+}  // namespace gpuplan::layers::recorded_operator

@@ -1,0 +1,114 @@
+"""Calls that no layer takes: they become Aten layers, as a simulated GPU ran them by themselves."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import torch
+
+from gpuplan.entries import Entry
+from gpuplan.errors import GpuplanError, Unsupported
+from gpuplan.program import HERE
+from gpuplan.recorded_call import Operand, Request, path_of
+from gpuplan.recorded_words import answer_read, arguments
+from gpuplan.shadowed import run_command
+from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
+
+GPU = "a100-80gb"  # that of a plan without --gpu
+
+
+class Pending(NamedTuple):
+    """An entry that waits for its recording."""
+
+    entry: Entry
+    request: Request
+    call: Call
+    why: str  # no layer takes it
+
+
+def request_of(call: Call, wants_gradient: Sequence[Value]) -> Request:
+    """Raises Unsupported."""
+    operands = unique(flat_values((call.args, call.kwargs)))
+    path = path_of(call.function) if call.function is not None else ""
+    if not path or torch.version.cuda is None or call.name.endswith("_") or not operands or not call.results:
+        raise Unsupported
+    if {v.storage for v in operands} & {v.storage for v in call.results}:
+        raise Unsupported
+    place = {v: i for i, v in enumerate(operands)}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Value):
+            return {"tensor": place[value]}
+        if isinstance(value, Batch):
+            return {"batch": value.times}
+        if isinstance(value, torch.dtype):
+            return {"dtype": dtype_name(value)}
+        if isinstance(value, dict):
+            return {"dict": {k: plain(v) for k, v in value.items()}}
+        if isinstance(value, (tuple, list)):
+            return [plain(v) for v in value]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise Unsupported
+
+    held = [Operand(tuple((n.times,) if isinstance(n, Batch) else n for n in v.shape), dtype_name(v.dtype), v in wants_gradient, v.order) for v in operands]
+    return Request(path, json.dumps([plain(call.args), plain(call.kwargs)]), tuple(held))
+
+
+def recorded(requests: Sequence[Request]) -> List[Any]:
+    """Of each, the layer's arguments or why there are none."""
+    # What is not asked for without cuDNN's workspaces is one.
+    with ThreadPoolExecutor(2) as pool:
+        full, without = pool.map(lambda scratch: answers_with(requests, scratch), ("full", "no-cudnn"))
+    return [read_arguments(*both) for both in zip(full, without)]
+
+
+def read_arguments(full: Dict[str, Any], without: Dict[str, Any]) -> Any:
+    why = full.get("why") or without.get("why")
+    try:
+        return why or arguments(answer_read(full["answer"]), answer_read(without["answer"]))
+    except Unsupported as e:
+        return str(e)
+
+
+def answers_with(requests: Sequence[Request], scratch: str) -> List[Dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        asked = os.path.join(folder, "requests")
+        with open(asked, "w", encoding="utf-8") as file:
+            json.dump([dataclasses.asdict(r) for r in requests], file)
+        path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+        run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=GPU, scratch=scratch, quiet=True)
+        return [read(os.path.join(folder, str(n))) for n in range(len(requests))]
+
+
+def read(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            answer: Dict[str, Any] = json.load(file)
+            return answer
+    except (OSError, ValueError):
+        return {"why": "PyTorch ended while it ran"}
+
+
+def settle(pending: Sequence[Pending]) -> List[str]:
+    """Writes what was recorded into the entries. Returns the calls of which there is no recording, and why."""
+    requests = list(dict.fromkeys(p.request for p in pending))
+    if not requests:
+        return []
+    try:
+        answers = dict(zip(requests, recorded(requests)))
+    except GpuplanError as e:
+        answers = {request: e.message for request in requests}
+    refused = []
+    for entry, request, call, why in pending:
+        found = answers[request]
+        if isinstance(found, str):
+            refused.append(f"{call.source}: {call.name} ({why}, and it cannot be recorded: {found})")
+        else:
+            entry.arguments = [("", call.name), *found]
+    return refused
