@@ -25,25 +25,24 @@ DType type_of(const LayerBuilder& b, std::span<const TensorId> x) {
 }
 
 /// What autocast does to the operands, and whose type is the operator's.
-enum class Autocast { none, half, fp32, widest, first };
+enum class Autocast { none, half, fp32, widest, first, recorded };
 
 Autocast autocast_of(const LayerBuilder& b) {
-  constexpr std::pair<std::string_view, Autocast> kLists[] = {{"none", Autocast::none},
-                                                              {"half", Autocast::half},
-                                                              {"fp32", Autocast::fp32},
-                                                              {"widest", Autocast::widest},
-                                                              {"first", Autocast::first}};
+  constexpr std::pair<std::string_view, Autocast> kLists[] = {
+      {"none", Autocast::none},     {"half", Autocast::half},   {"fp32", Autocast::fp32},
+      {"widest", Autocast::widest}, {"first", Autocast::first}, {"recorded", Autocast::recorded}};
   const std::string_view word = b.word("autocast");
   for (const auto& [name, list] : kLists)
     if (name == word) return list;
   b.fail("autocast", "\"" + std::string(word) + "\" is none of autocast's lists",
-         "expected none, half, fp32, widest or first");
+         "expected none, half, fp32, widest, first or recorded");
 }
 
 std::vector<TensorId> operands(LayerBuilder& b, Autocast list) {
   std::vector<TensorId> x;
   for (int i = 0; i < b.input_count(); ++i) x.push_back(b.input(i));
-  if (!b.autocast() || list == Autocast::none || list == Autocast::first) return x;
+  const bool converted = list == Autocast::half || list == Autocast::fp32 || list == Autocast::widest;
+  if (!b.autocast() || !converted) return x;
   const DType widest = type_of(b, x);
   for (TensorId& t : x) {
     if (!is_floating(b.dtype(t))) continue;
@@ -109,7 +108,7 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
   NodeBuilder node = b.node("AtenBackward0", of, x);
   if (!node) return;
   aten::RecordedCall call = aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()));
-  for (const aten::RecordedCall::Passed& p : call.passed)
+  for (const aten::RecordedCall::Same& p : call.passed)
     if (node.needs(x[index(p.input)])) node.give(x[index(p.input)], node.grad(p.output));
   std::vector<Operand> reads;
   for (int k = 0; k < static_cast<int>(of.size()); ++k) reads.push_back(node.grad(k));
@@ -126,36 +125,59 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
     if (node.needs(x[index(call.of[i])])) node.give(x[index(call.of[i])], gradients[i]);
 }
 
+std::size_t output_count(const aten::RecordedCall& call) {
+  const auto is_output = [](int of) { return of != aten::RecordedCall::kSaved; };
+  return index(std::ranges::count_if(call.of, is_output)) + call.in_place.size();
+}
+
+/// The first floating type, whose recording is the operator's where the operands have several.
+DType first_type(const LayerBuilder& b, std::span<const TensorId> x) {
+  const auto first = std::ranges::find_if(x, [&](TensorId t) { return is_floating(b.dtype(t)); });
+  return first == x.end() ? DType::fp32 : b.dtype(*first);
+}
+
+/// The name of the argument that has the recording in these types: those that are left out are like another one.
+std::string recording_of(const LayerBuilder& b, std::span<const TensorId> x, DType type, Autocast list,
+                         std::string_view direction) {
+  const bool amp = list == Autocast::recorded && b.autocast();
+  const auto is_wide = [&](TensorId t) { return is_floating(b.dtype(t)) && !is_half(b.dtype(t)); };
+  std::vector<std::string> prefixes;
+  if (is_half(type) && std::ranges::any_of(x, is_wide)) prefixes.emplace_back("mixed_");
+  if (amp) prefixes.emplace_back(is_half(type) ? "amp_half_" : "amp_");
+  if (is_half(type)) prefixes.emplace_back("half_");
+  for (const std::string& prefix : prefixes) {
+    if (b.is_word(prefix + "forward") && b.word(prefix + "forward") == "refused")
+      b.fail(prefix + "forward", "PyTorch's " + std::string(b.word("operator")) + " does not take " + std::string(name_of(type)));
+    if (const std::string name = prefix + std::string(direction); !b.is_none(name)) return name;
+  }
+  return std::string(direction);
+}
+
 void lower(LayerBuilder& b) {
   const Autocast list = autocast_of(b);
   const std::vector<TensorId> x = operands(b, list);
-  const bool of_first = list == Autocast::first && is_floating(b.dtype(x.front()));
-  const aten::RecordedAt at{b.batch(), of_first ? b.dtype(x.front()) : type_of(b, x)};
+  const bool of_first = list == Autocast::first || list == Autocast::recorded;
+  const aten::RecordedAt at{b.batch(), of_first ? first_type(b, x) : type_of(b, x), b.autocast().value_or(DType::bf16)};
   if (at.type == DType::fp64) b.fail("the operator was recorded in fp32 and in half types, not in fp64");
-  const bool half = is_half(at.type);
-  if (half && b.word("half_forward") == "refused")
-    b.fail("PyTorch's operator does not take " + std::string(name_of(at.type)));
-  const std::string_view forward = half && !b.is_none("half_forward") ? "half_forward" : "forward";
-  const std::string_view backward = half && !b.is_none("half_backward") ? "half_backward" : "backward";
-  const aten::RecordedCall call = aten::recorded_forward(b, forward, at);
+  const aten::RecordedCall call = aten::recorded_forward(b, recording_of(b, x, at.type, list, "forward"), at);
   const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
     return b.emit(Operator::recorded, work, x, result);
   };
   const std::vector<TensorId> results = is_one_kernel(call)
                                             ? b.emit_many(Operator::recorded, work_of(call), x, call.results)
                                             : run_apart<TensorId>(call, run, [&](Operands t) { b.hold(t); });
-  std::vector<TensorId> outputs(index(std::ranges::max(call.of)) + 1), kept;
+  std::vector<TensorId> outputs(output_count(call)), kept;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (call.of[i] == aten::RecordedCall::kSaved)
       kept.push_back(results[i]);
     else
       outputs[index(call.of[i])] = results[i];
   }
-  const aten::RecordedSaved saved =
-      aten::recorded_saved(b, "saved", static_cast<int>(x.size()), static_cast<int>(outputs.size()));
-  for (const int i : saved.inputs) kept.push_back(x[index(i)]);
-  for (const int i : saved.outputs) kept.push_back(outputs[index(i)]);
-  lower_backward(b, at, backward, x, outputs, kept);
+  for (const aten::RecordedCall::Same& same : call.in_place)
+    outputs[index(same.output)] = b.emit_in_place(Operator::recorded, OpaqueKernel{}, {x[index(same.input)]});
+  for (const int i : call.kept_inputs) kept.push_back(x[index(i)]);
+  for (const int i : call.kept_outputs) kept.push_back(outputs[index(i)]);
+  lower_backward(b, at, recording_of(b, x, at.type, list, "backward"), x, outputs, kept);
   b.outputs(outputs);
 }
 
@@ -163,30 +185,37 @@ const LayerDef kLayers[] = {
     {.name = "Aten",
      .summary = "any operator, as it was recorded",
      .math =
-         "What PyTorch's CUDA code allocated when the exporter ran the operator on a simulated GPU, in order:\n"
-         "  forward   yN=TYPE[SIZES] an output, /AMOUNT behind it its storage's where that is larger, sAMOUNT what "
-         "only its backward reads, +AMOUNT and -N scratch that "
-         "comes\n"
-         "            and the N-th one that goes, c+AMOUNT of cuDNN, macs=AMOUNT\n"
-         "  saved     xN and yN, inputs and outputs that its backward keeps\n"
-         "  backward  dN the gradient of an input, dN=gM where it is the gradient of an output itself, +, - and macs=\n"
-         "AMOUNT is 512+4096b, b being the batch, and in elements of the operands' type where an e follows, or bytes "
-         "at\n"
-         "some batches, 2:512,16:4096, with lines between them. TYPE is\n"
-         "float for that type, or float32, int64, bool. autocast: which of its lists the operator is in; first: it "
-         "has\n"
-         "its first operand's type.",
+         "What PyTorch's CUDA code allocated when the exporter ran the operator on a simulated GPU, in order.\n"
+         "forward:\n"
+         "  yN=xM             an output that is an input, changed in place\n"
+         "  yN=TYPE[SIZES]    an output; /AMOUNT behind it is its storage's, where that is larger\n"
+         "  sAMOUNT           what only its backward reads\n"
+         "  +AMOUNT, -N       scratch that comes, and the N-th one that goes; c+AMOUNT is cuDNN's\n"
+         "  xN, yN            inputs and outputs that its backward keeps\n"
+         "  macs=AMOUNT       multiply-adds\n"
+         "backward: +, - and macs= as before, and\n"
+         "  dN, dN=gM         the gradient of an input; that of an output itself\n"
+         "AMOUNT is 512+4096b, b being the batch, and in elements of the operands' type where an e follows; or bytes\n"
+         "at some batches, 2:512,16:4096, with a line between them. TYPE is float, the operands' type, amp, "
+         "autocast's,\n"
+         "or float32, int64, bool, ... autocast names the list that the operator is in, first where it has its first\n"
+         "operand's type, recorded where the recordings amp_... are of all that autocast does.",
      .parameters = {{"operator", ParameterType::word, "", "its name"},
                     {"forward", ParameterType::word, "", "what it allocated"},
-                    {"saved", ParameterType::word, "None", "what its backward keeps"},
-                    {"backward", ParameterType::word, "None", "what that allocated"},
-                    {"half_forward", ParameterType::word, "None", "of half types, where it is another; refused"},
+                    {"backward", ParameterType::word, "None", "what its backward allocated"},
+                    {"half_forward", ParameterType::word, "None", "in half types, where it is another; or refused"},
                     {"half_backward", ParameterType::word, "None", "the same of backward"},
-                    {"autocast", ParameterType::word, "none", "none, half, fp32, widest or first"}},
+                    {"mixed_forward", ParameterType::word, "None", "with its first operand alone in half types"},
+                    {"mixed_backward", ParameterType::word, "None", "the same of backward"},
+                    {"amp_forward", ParameterType::word, "None", "under autocast, of operands in fp32"},
+                    {"amp_backward", ParameterType::word, "None", "the same of backward"},
+                    {"amp_half_forward", ParameterType::word, "None", "under autocast, of operands in half types"},
+                    {"amp_half_backward", ParameterType::word, "None", "the same of backward"},
+                    {"autocast", ParameterType::word, "none", "none, half, fp32, widest, first or recorded"}},
      .max_inputs = std::numeric_limits<int>::max(),
      .indices = true,
      .lower = lower,
-     .example = {.call = "Aten(softshrink, forward=\"y0=float[b,8,14,14]\", saved=\"x0\", backward=\"d0\")",
+     .example = {.call = "Aten(softshrink, forward=\"y0=float[b,8,14,14] x0\", backward=\"d0\")",
                  .input_shapes = {{4, 8, 14, 14}},
                  .saved_bytes = 25'088,
                  .derivation = "x is 4*8*14*14*4 bytes"}},

@@ -81,8 +81,8 @@ class Words {
     const std::size_t open = text.find('[');
     if (open == std::string_view::npos || !text.ends_with(']')) fail("a type and sizes as float[b,8,14,14]");
     const std::string_view name = text.substr(0, open);
-    const std::optional<DType> type = name == "float" ? at_.type : dtype_from_name(name);
-    if (!type) fail("float for the operands' type, float32, int64, bool, ... before [");
+    const std::optional<DType> type = name == "float" ? at_.type : name == "amp" ? at_.amp : dtype_from_name(name);
+    if (!type) fail("float for the operands' type, amp for autocast's, float32, int64, bool, ... before [");
     Shape shape;
     std::string_view sizes = text.substr(open + 1, text.size() - open - 2);
     while (!sizes.empty()) {
@@ -170,16 +170,25 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
   Scratch scratch(words, call);
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
     const std::size_t equals = word.find('=');
-    if (word.starts_with('y') && equals != std::string_view::npos)
+    if (word.starts_with('y') && equals != std::string_view::npos && word.substr(equals + 1).starts_with('x'))
+      call.in_place.push_back({words.place(word.substr(equals + 2), b.input_count(), "an input's number"),
+                               words.place(word.substr(1, equals - 1), kMostOutputs, "an output's number")});
+    else if (word.starts_with('y') && equals != std::string_view::npos)
       scratch.result(words.tensor(word.substr(equals + 1)),
                      words.place(word.substr(1, equals - 1), kMostOutputs, "an output's number"));
     else if (word.starts_with('s'))
       scratch.result({Shape{words.amount(word.substr(1))}, DType::uint8, Placing::contiguous}, RecordedCall::kSaved);
+    else if (word.starts_with('x'))
+      call.kept_inputs.push_back(words.place(word.substr(1), b.input_count(), "an input's number"));
+    else if (word.starts_with('y'))
+      call.kept_outputs.push_back(words.place(word.substr(1), kMostOutputs, "an output's number"));
     else if (!scratch.read(word))
-      words.fail("yN=TYPE[SIZES], s, + or macs= with an amount, or - with a number");
+      words.fail("yN=TYPE[SIZES], s, + or macs= with an amount, - with a number, or what is kept: xN, yN");
   }
   std::vector<bool> seen;
-  for (const int of : call.of) {
+  std::vector<int> outputs = call.of;
+  for (const RecordedCall::Same& same : call.in_place) outputs.push_back(same.output);
+  for (const int of : outputs) {
     if (of == RecordedCall::kSaved) continue;
     if (index(of) >= seen.size()) seen.resize(index(of) + 1);
     if (seen[index(of)])
@@ -189,6 +198,9 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
   if (seen.empty() || std::ranges::find(seen, false) != seen.end())
     b.fail(argument, seen.empty() ? "no output" : "an output is missing",
            "expected y0=float[b,8], y1=..., as many as there are");
+  for (const int kept : call.kept_outputs)
+    if (index(kept) >= seen.size())
+      b.fail(argument, "y" + std::to_string(kept) + " is no output", "expected one of them");
   return call;
 }
 
@@ -213,22 +225,6 @@ RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument,
           {input, words.place(word.substr(same + 2), outputs, "an output from 0 to " + std::to_string(outputs - 1))});
   }
   return call;
-}
-
-RecordedSaved recorded_saved(const LayerBuilder& b, std::string_view argument, int inputs, int outputs) {
-  RecordedSaved saved;
-  if (b.is_none(argument)) return saved;
-  Words words(b, argument, {});
-  for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
-    if (word.starts_with('x'))
-      saved.inputs.push_back(words.place(word.substr(1), inputs, "an input from 0 to " + std::to_string(inputs - 1)));
-    else if (word.starts_with('y'))
-      saved.outputs.push_back(
-          words.place(word.substr(1), outputs, "an output from 0 to " + std::to_string(outputs - 1)));
-    else
-      words.fail("x or y with a number: an input or an output");
-  }
-  return saved;
 }
 
 }  // namespace gpuplan::aten

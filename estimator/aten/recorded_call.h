@@ -15,6 +15,7 @@ namespace gpuplan::aten {
 struct RecordedAt {
   std::int64_t batch = 1;
   DType type = DType::fp32;  // `float`: that of the operands
+  DType amp = DType::bf16;   // `amp`: autocast's
 };
 
 /// A forward or a backward call.
@@ -24,23 +25,18 @@ struct RecordedCall {
   std::vector<OutputSpec> results;   // in the order in which they were allocated
   std::vector<int> of;  // each result: of forward its place among the outputs, or kSaved; of backward whose gradient
   std::int64_t macs = 0;
-  /// Backward: the gradient of input `input` is that of output `output` itself.
-  struct Passed {
+  std::vector<int> kept_inputs, kept_outputs;  // forward: what backward keeps of them, by their places
+  struct Same {
     int input = 0, output = 0;
   };
-  std::vector<Passed> passed;
+  std::vector<Same> in_place;  // forward: outputs that are inputs, changed in place
+  std::vector<Same> passed;    // backward: the gradient of the input is that of the output itself
 };
 
-/// Read from the words of an argument. `inputs`: of backward, whose shapes and types their gradients have. Throw Error
-/// at the argument.
+/// Read from the words of an argument. Throw Error at it.
 RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at);
+/// inputs: the operands, whose shapes and types their gradients have. outputs: how many have gradients.
 RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at,
                                std::span<const TensorId> inputs, int outputs);
-
-/// What backward keeps of the inputs and of the outputs, by their places.
-struct RecordedSaved {
-  std::vector<int> inputs, outputs;
-};
-RecordedSaved recorded_saved(const LayerBuilder& b, std::string_view argument, int inputs, int outputs);
 
 }  // namespace gpuplan::aten

@@ -67,19 +67,25 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
   return warnings;
 }
 
-// Where the exporter records (tools/python/gpuplan/recorded_operators.py); of another GPU the scratch may be another.
-constexpr std::string_view kRecordedOn = "a100-80gb";
-
-std::vector<std::string> about_recorded_operators(const Graph& graph, const Gpu* named_gpu) {
-  if (named_gpu == nullptr || named_gpu->name == kRecordedOn) return {};
+// The scratch of operators without a layer is that of the GPU that they were recorded on.
+std::vector<std::string> about_recorded_operators(const Model& model, const Graph& graph, const Gpu* named_gpu) {
+  if (named_gpu == nullptr || model.recorded_on.empty() || named_gpu->name == model.recorded_on) return {};
   std::vector<std::string> operators;
-  for (const Layer& layer : graph.layers)
-    if (layer.type == "Aten" && std::ranges::find(operators, layer.name) == operators.end())
-      operators.push_back(std::string(layer.name));
+  const auto add = [&](const Op& op, LayerId layer) {
+    const auto* const work = std::get_if<OpaqueKernel>(&op.what);
+    if (work == nullptr || (op.kind != Operator::recorded && op.kind != Operator::recorded_backward)) return;
+    const auto actions = std::span(work->program).first(index(work->actions));
+    const bool has_scratch = actions.empty() || std::ranges::any_of(actions, allocates);  // empty: each is an operation
+    const std::string& name = graph.layers[index(layer)].name;
+    if (has_scratch && std::ranges::find(operators, name) == operators.end()) operators.push_back(name);
+  };
+  for (const Op& op : graph.forward_ops) add(op, op.layer);
+  for (const AutogradNode& node : graph.nodes)
+    for (std::int32_t i = node.ops.begin; i < node.ops.end; ++i) add(graph.backward_ops[index(i)], node.layer);
   if (operators.empty()) return {};
   const std::string more = operators.size() > 3 ? " and " + std::to_string(operators.size() - 3) + " more" : "";
   operators.resize(std::min<std::size_t>(operators.size(), 3));
-  return {"recorded on " + std::string(kRecordedOn) + ": the scratch of " + joined(operators) + more +
+  return {"recorded on " + model.recorded_on + ": the scratch of " + joined(operators) + more +
           ", operators without a layer; it may be another on " + named_gpu->name};
 }
 
@@ -106,7 +112,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
     warnings.push_back("no published reading of the memory of " + named_gpu->title +
                        " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
-  for (std::string& warning : about_recorded_operators(graph, named_gpu)) warnings.push_back(std::move(warning));
+  for (std::string& warning : about_recorded_operators(model, graph, named_gpu)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
   return warnings;

@@ -397,6 +397,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
   model.order = spec.order;
   model.own_loss = spec.own_loss;
+  model.recorded_on = spec.recorded_on;
   model.verified = spec.verified;
   model.differs = spec.differs;
   model.notes = spec.notes;

@@ -257,6 +257,7 @@ std::vector<Mismatch> read_differences(const YamlNode& node) {
 
 // What was compared is the spec as it was exported: not one that extends it.
 void read_remarks(const YamlNode& document, SpecSyntax& spec) {
+  if (const YamlNode* gpu = document.find("recorded_on")) spec.recorded_on = read_text(*gpu, "recorded_on");
   if (const YamlNode* verified = document.find("verified")) {
     const std::string text = read_text(*verified, "verified");
     if (document.find("extends") == nullptr) spec.verified = text;
@@ -278,7 +279,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   check_version(document);
   expect_keys(document, "a model spec",
               {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
-               "own_loss", "verified", "differs", "notes", "construction"});
+               "own_loss", "recorded_on", "verified", "differs", "notes", "construction"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {

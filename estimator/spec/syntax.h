@@ -131,6 +131,7 @@ struct SpecSyntax {
   CallSyntax loss;
   ListSyntax losses;  // of `loss:` as a list of entries, and of `own_loss:`; empty otherwise
   bool own_loss = false;
+  std::string recorded_on;
   std::string verified;
   std::vector<Mismatch> differs;
   std::optional<std::vector<ConstructionStep>> construction;

@@ -39,7 +39,7 @@ class Half(Net):
 class Lost(Net):
     def forward(self, x):
         out = super().forward(x)
-        return out * out.cumprod(1)
+        return out * torch.fft.fft(out).abs()
 PYTHON
 cat >"$work/block.py" <<'PYTHON'
 from torch import nn
@@ -71,7 +71,7 @@ typed() {
 }
 check "a spec is compared in the type that is asked for" typed
 learned() {
-  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'net.py:Lost cannot be exported: .*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
+  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'net.py:Lost cannot be exported: .*net.py:.*fft_fft.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
     "$gpuplan" shadow --gpu t4 --format json -- "$python" -c 'import sys; sys.path[0] = sys.argv[1]; sys.path.append(sys.argv[2]); from gpuplan.learned import main; main(sys.argv[3:])' \
       "$PWD/tools/python" "$work" "$work/sources" 16 '{"optimizer": "adam"}' "$work/net.py:Lost" --input 3x8x8 >"$work/run.json" &&
     plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --format json &&

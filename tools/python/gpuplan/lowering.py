@@ -10,7 +10,7 @@ from torch import nn
 from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
-from gpuplan.recorded_operators import Pending, request_of
+from gpuplan.recorded_operators import Pending, called_name, request_of
 from gpuplan.recorder import Recorder
 from gpuplan.transformers_layers import converts_for
 from gpuplan.values import FOREVER, Batch, Call, Frame, Value, dtype_name, flat_values, flattened_calls, unique
@@ -260,6 +260,9 @@ class Lowering:
             self.differentiated.update(entry.outputs)
         body.add(entry)
 
+    def is_view(self, value: Value) -> bool:
+        return next(other for other in self.run.every_value if other.storage == value.storage) is not value
+
     def has_gradient(self, value: Value) -> bool:
         trained = value.kind == "parameter" and self.trained.get(value.weight or "", False)
         return value.dtype.is_floating_point and (trained or value in self.differentiated)
@@ -299,19 +302,25 @@ class Lowering:
     def record(self, body: Body, call: Call, why: str) -> None:
         """What no layer takes is the operator itself, as a simulated GPU will run it."""
         operands = unique(flat_values((call.args, call.kwargs)))
-        if call.results and set(call.results) <= set(operands) and not may_be_in_place(call):
+        in_place = may_be_in_place(call)
+        if call.results and set(call.results) <= set(operands) and not in_place:
             return  # it returns what it was given, as a dropout in eval mode
+        wanting = [v for v in operands if self.has_gradient(v)]
+        changed = operands[0] if in_place and operands else None
+        if changed is not None and wanting and self.is_view(changed):
+            return self.refuse(call, why)  # autograd gives what it is a view of another history
         try:
-            request = request_of(call, [v for v in operands if self.has_gradient(v)])
+            request = request_of(call, wanting, changed)
         except Unsupported:
             return self.refuse(call, why)
-        entry = Writer(self, body, call).emit("Aten", [], operands)
-        entry.name = body.fresh_name(call.name.strip("_"))
+        entry = Writer(self, body, call).emit("Aten", [], operands, None if changed is None else [changed])
+        entry.name = body.fresh_name(called_name(call))
         self.pending.append(Pending(entry, request, call, why))
 
 
 def may_be_in_place(call: Call) -> bool:
-    return call.name.endswith("_") or any(call.kwargs.get(n) is not None for n in ("inplace", "out")) or True in call.args
+    named = call.name.endswith("_") and not call.name.endswith("__") or call.name in ("__setitem__", "__iadd__", "__imul__", "__ifloordiv__")
+    return named or bool(call.kwargs.get("inplace")) or set(call.results) == set(flat_values(call.args)[:1]) and True in call.args
 
 
 # What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 import torch
 
 from gpuplan.errors import Unsupported
-from gpuplan.recorded_words import BATCHES, FEWEST, Action, Answer, Word, amount, words_of
+from gpuplan.recorded_words import BATCHES, FEWEST, Action, Answer, Directions, Word, amount, words_of
 from gpuplan.source_lines import first_line
 from gpuplan.values import dtype_name, flat_tensors
 
@@ -24,15 +25,39 @@ MODULES = ("torch", "torch.nn.functional", "torch.Tensor", "torch.special", "tor
 def path_of(function: Callable) -> str:
     """Where another process finds a function of torch; empty where it does not."""
     name = getattr(function, "__name__", "")
+    owner = getattr(function, "__self__", None)
+    if inspect.isclass(owner) and issubclass(owner, torch.autograd.Function):
+        path = f"{owner.__module__}.{owner.__qualname__}"
+        return f"{path}.{name}" if found(path) is owner else ""
     return next((f"{place}.{name}" for place in MODULES if getattr(found(place), name, None) is function), "")
 
 
 def found(path: str) -> Any:
-    module, _, rest = ("torch", "", "") if path == "torch" else path.partition(".")
-    at: Any = importlib.import_module(module)
-    for name in filter(None, rest.split(".")):
-        at = getattr(at, name)
-    return at
+    """None where there is none."""
+    module, names = path, []
+    while module:
+        try:
+            at: Any = importlib.import_module(module)
+        except ImportError:
+            module, _, name = module.rpartition(".")
+            names.insert(0, name)
+            continue
+        for name in names:
+            at = getattr(at, name, None)
+        return at
+    return None
+
+
+class Setting(NamedTuple):
+    """In which types it runs: what the model computed, or the first operand where nothing else is a weight, and the others."""
+
+    first: torch.dtype
+    others: torch.dtype
+    autocast: bool
+
+
+FULL, IN_HALF = Setting(torch.float32, torch.float32, False), Setting(HALF, HALF, False)
+AMP, AMP_HALF, MIXED = Setting(torch.float32, torch.float32, True), Setting(HALF, HALF, True), Setting(HALF, torch.float32, True)
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,12 @@ class Operand:
     shape: Tuple[Any, ...]  # each a size, or (times,) of the batch
     dtype: str
     wants_gradient: bool
+    is_weight: bool
     order: Tuple[int, ...]  # its dimensions as they lie in memory, the outermost first; empty: as they are counted
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype == "float32"
 
     def made(self, batch: int, dtype: torch.dtype) -> torch.Tensor:
         shape = [n[0] * batch if isinstance(n, (list, tuple)) else n for n in self.shape]
@@ -60,25 +90,27 @@ class Request:
     arguments: str  # JSON of [positional, by name], with {"tensor": i} for the operands and {"batch": times} for sizes
     operands: Tuple[Operand, ...]
 
-    def called(self, tensors: Sequence[torch.Tensor], batch: int) -> Any:
+    def called(self, tensors: Sequence[torch.Tensor], batch: int, setting: Setting) -> List[torch.Tensor]:
+        """Its results."""
         def given(value: Any) -> Any:
             if isinstance(value, list):
                 return [given(v) for v in value]
             if not isinstance(value, dict):
                 return value
             (kind, held), = value.items()
-            return {"tensor": lambda: tensors[held], "batch": lambda: held * batch, "dtype": lambda: getattr(torch, held),
+            return {"tensor": lambda: tensors[held], "batch": lambda: held * batch, "dtype": lambda: getattr(torch, held), "slice": lambda: slice(*given(held)), "ellipsis": lambda: ...,
                     "dict": lambda: {k: given(v) for k, v in held.items()}}[kind]()
 
         positional, by_name = (given(part) for part in json.loads(self.arguments))
-        return found(self.function)(*positional, **by_name)
+        with torch.autocast("cuda", dtype=HALF, enabled=setting.autocast):
+            result = found(self.function)(*positional, **by_name)
+        return list(tensors[:1]) if result is None else flat_tensors(result)
 
 
 class Taken(NamedTuple):
     """Of one batch."""
 
     forward: List[Action]
-    saved: List[str]
     backward: Optional[List[Action]]
 
 
@@ -106,8 +138,8 @@ def size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, dtype: torch.dtype) -> List[Action]:
-    """Of allocations and frees. results: by address; dtype: the run's, `float`; kept: the word for what stays and is none of them, empty where nothing may."""
+def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, setting: Setting) -> List[Action]:
+    """Of allocations and frees. results: by address; kept: the word for what stays and is none of them, empty where nothing may."""
     stays = alive_after(events)
     last = {at: i for i, (action, at, _) in enumerate(events) if action == "alloc"}
     actions: List[Action] = []
@@ -122,7 +154,7 @@ def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tens
                 word, tensor = results[at]
                 if word.startswith("d") and asked != size(tensor):
                     raise Unsupported(f"a gradient of {size(tensor)} B lies in {asked} B")
-                named = "float" if tensor.dtype == dtype else dtype_name(tensor.dtype)
+                named = type_word(tensor.dtype, setting)
                 actions.append(Action(word, named, tuple(tensor.shape), asked if asked != size(tensor) else None))
             elif kept:
                 actions.append(Action(kept, size=asked))
@@ -133,6 +165,10 @@ def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tens
             numbered[at] = allocations
             actions.append(Action("+", size=asked))
     return actions
+
+
+def type_word(dtype: torch.dtype, setting: Setting) -> str:
+    return "float" if dtype == setting.first else "amp" if dtype == HALF and setting.autocast else dtype_name(dtype)
 
 
 def alive_after(events: Sequence[Event]) -> Set[int]:
@@ -153,40 +189,53 @@ def without_frees_of(known: Set[int], events: Sequence[Event]) -> List[Event]:
     return rest
 
 
-def inputs_of(request: Request, batch: int, dtype: torch.dtype) -> List[torch.Tensor]:
-    """Results of a call, as in a model: autograd holds its leaves by itself."""
-    tensors = [operand.made(batch, dtype) for operand in request.operands]
-    return [t.requires_grad_().clone() if operand.wants_gradient else t for t, operand in zip(tensors, request.operands)]
+class Inputs(NamedTuple):
+    tensors: List[torch.Tensor]  # results of a call, as in a model: autograd holds its leaves by itself
+    leaves: List[torch.Tensor]  # of each, what its gradient is asked of
+
+
+def inputs_of(request: Request, batch: int, setting: Setting) -> Inputs:
+    floats = [operand for operand in request.operands if operand.is_float]
+    others = [operand for operand in floats if operand.is_weight] or floats[1:]
+    leaves = [operand.made(batch, setting.others if any(operand is o for o in others) else setting.first) for operand in request.operands]
+    return Inputs([t.requires_grad_().clone() if operand.wants_gradient else t for t, operand in zip(leaves, request.operands)], leaves)
 
 
 def with_gradient(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     return [t for t in tensors if t.requires_grad]
 
 
-def backward(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> Any:
-    return torch.autograd.grad(with_gradient(outputs), with_gradient(inputs), gradients, allow_unused=True)
+def backward(outputs: Sequence[torch.Tensor], inputs: Inputs, gradients: Sequence[torch.Tensor]) -> Any:
+    return torch.autograd.grad(with_gradient(outputs), with_gradient(inputs.leaves), gradients, allow_unused=True)
 
 
-def taken(request: Request, batch: int, dtype: torch.dtype, allocator: Allocator) -> Taken:
-    inputs = inputs_of(request, batch, dtype)
-    of_inputs = {address(t): f"x{i}" for i, t in enumerate(inputs)}
+def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) -> Taken:
+    inputs = inputs_of(request, batch, setting)
     allocator.events()
-    outputs = flat_tensors(request.called(inputs, batch))
+    outputs = request.called(inputs.tensors, batch, setting)
     events = allocator.events()
-    named = {address(t): (f"y{k}=", t) for k, t in enumerate(outputs)}
-    if len(named) < len(outputs) or set(named) & set(of_inputs) or any(not t.is_contiguous() for t in outputs):
+    in_place = {k: i for k, t in enumerate(outputs) for i, x in enumerate(inputs.tensors) if t is x}
+    named = {address(t): (f"y{k}=", t) for k, t in enumerate(outputs) if k not in in_place}
+    shared = set(named) & {address(t) for t in inputs.tensors}
+    if len(named) + len(in_place) < len(outputs) or shared or any(not t.is_contiguous() for _, t in named.values()):
         raise Unsupported("its results are views, or share memory")
-    forward = actions_of(events, named, "s", dtype)
+    forward = actions_of(events, named, "s", setting) + [Action(f"y{k}=x{i}") for k, i in in_place.items()]
     if sum(action.word.startswith("y") for action in forward) < len(outputs):
         raise Unsupported("its results are no memory of their own")
+    if not with_gradient(outputs):
+        return Taken(forward, None)
+    kept = alive_after(events) - set(named)
+    after = taken_backward(inputs, outputs, kept, setting, allocator)
+    return Taken(forward + saved(request, batch, setting, allocator), after)
+
+
+def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], kept: Set[int], setting: Setting, allocator: Allocator) -> List[Action]:
+    """kept: what the forward left for it, by address."""
     gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
-    if not gradients:
-        return Taken(forward, [], None)
-    extras = alive_after(events) - set(named)
     allocator.events()
     found_gradients = backward(outputs, inputs, gradients)
-    events = without_frees_of(extras, allocator.events())
-    wanting = [i for i, t in enumerate(inputs) if t.requires_grad]
+    events = without_frees_of(kept, allocator.events())
+    wanting = [i for i, t in enumerate(inputs.leaves) if t.requires_grad]
     of_gradients = {address(g): k for k, g in enumerate(gradients)}
     results, words = {}, []
     for i, gradient in zip(wanting, found_gradients):
@@ -196,34 +245,34 @@ def taken(request: Request, batch: int, dtype: torch.dtype, allocator: Allocator
             words.append(Action(f"d{i}=g{of_gradients[address(gradient)]}"))
         else:
             results[address(gradient)] = (f"d{i}", gradient)
-    after = [Action(a.word) if a.word.startswith("d") else a for a in actions_of(events, results, "", dtype)]
+    after = [Action(a.word) if a.word.startswith("d") else a for a in actions_of(events, results, "", setting)]
     if sum(a.word.startswith("d") for a in after) < len(results):
         raise Unsupported("its gradients are no memory of their own")
-    return Taken(forward, saved(request, batch, dtype, allocator), after + words)
+    return after + words
 
 
-def saved(request: Request, batch: int, dtype: torch.dtype, allocator: Allocator) -> List[str]:
+def saved(request: Request, batch: int, setting: Setting, allocator: Allocator) -> List[Action]:
     """What stays where autograd's nodes alone are held."""
-    inputs = inputs_of(request, batch, dtype)
-    outputs = flat_tensors(request.called(inputs, batch))
-    places = {address(t): f"x{i}" for i, t in enumerate(inputs)}
-    places.update({address(t): f"y{i}" for i, t in enumerate(outputs)})
+    inputs = inputs_of(request, batch, setting)
+    outputs = request.called(inputs.tensors, batch, setting)
+    places = {address(t): f"y{i}" for i, t in enumerate(outputs)}
+    places.update({address(t): f"x{i}" for i, t in enumerate(inputs.tensors)})
     nodes = [t.grad_fn for t in outputs if t.grad_fn is not None]
     allocator.events()
     del inputs, outputs
     gc.collect()
     gone = {at for action, at, _ in allocator.events() if action == "free_requested"}
     assert nodes
-    return [word for at, word in places.items() if at not in gone]
+    return [Action(word) for at, word in places.items() if at not in gone]
 
 
 def products(request: Request, batch: int) -> Tuple[int, int]:
     """Multiply-adds of forward and backward."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    inputs = inputs_of(request, batch, torch.float32)
+    inputs = inputs_of(request, batch, FULL)
     with FlopCounterMode(display=False) as counted:
-        outputs = flat_tensors(request.called(inputs, batch))
+        outputs = request.called(inputs.tensors, batch, FULL)
     forward = counted.get_total_flops()
     gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
     if not gradients:
@@ -233,45 +282,52 @@ def products(request: Request, batch: int) -> Tuple[int, int]:
     return forward // 2, counted.get_total_flops() // 2
 
 
+def result_type(request: Request, setting: Setting) -> Optional[torch.dtype]:
+    """Of the first floating result; None where it does not run."""
+    try:
+        outputs = request.called(inputs_of(request, BATCHES[0], setting).tensors, BATCHES[0], setting)
+    except RuntimeError:
+        return None
+    return next((t.dtype for t in outputs if t.is_floating_point()), None)
+
+
 def autocast_list(request: Request) -> str:
-    floating = [i for i, operand in enumerate(request.operands) if operand.dtype == "float32"]
-
-    def result(types: Dict[int, torch.dtype], autocast: bool = True) -> Optional[torch.dtype]:
-        inputs = [operand.made(BATCHES[0], types.get(i, torch.float32)) for i, operand in enumerate(request.operands)]
-        try:
-            with torch.autocast("cuda", dtype=HALF, enabled=autocast):
-                outputs = flat_tensors(request.called(inputs, BATCHES[0]))
-        except RuntimeError:
-            return None
-        return next((t.dtype for t in outputs if t.is_floating_point()), None)
-
-    half = {i: HALF for i in floating}
-    if not floating:
+    """Which of autocast's lists the operator is in, by the types of its results."""
+    several = sum(operand.is_float for operand in request.operands) > 1
+    if not any(operand.is_float for operand in request.operands):
         return "none"
-    if result({}) == HALF:
+    if result_type(request, AMP) == HALF:
         return "half"
-    if result(half) == torch.float32 and result(half, autocast=False) != torch.float32:
+    if result_type(request, AMP_HALF) == torch.float32 and result_type(request, IN_HALF) != torch.float32:
         return "fp32"
-    mixed = {floating[0]: HALF}
-    if len(floating) > 1 and result(mixed) == HALF:
+    if several and result_type(request, MIXED) == HALF:
         return "first"
-    return "widest" if len(floating) > 1 and result(mixed) == torch.float32 and result(mixed, autocast=False) is None else "none"
+    alike = result_type(request, MIXED._replace(autocast=False)) is not None
+    return "widest" if several and result_type(request, MIXED) == torch.float32 and not alike else "none"
 
 
-def warm_up(request: Request, dtype: torch.dtype) -> None:
+def is_several(request: Request) -> bool:
+    """Whether it is made of several operators, each with a node of autograd's."""
+    inputs = inputs_of(request, BATCHES[0], FULL)
+    given = {t.grad_fn for t in inputs.tensors}
+    nodes = {t.grad_fn for t in request.called(inputs.tensors, BATCHES[0], FULL)}
+    return any(following not in given for node in nodes if node is not None for following, _ in node.next_functions if following is not None)
+
+
+def warm_up(request: Request, setting: Setting) -> None:
     """What is allocated once a process."""
-    inputs = inputs_of(request, BATCHES[0], dtype)
-    outputs = flat_tensors(request.called(inputs, BATCHES[0]))
+    inputs = inputs_of(request, BATCHES[0], setting)
+    outputs = request.called(inputs.tensors, BATCHES[0], setting)
     if with_gradient(outputs):
         backward(outputs, inputs, [torch.rand_like(t) for t in with_gradient(outputs)])
 
 
-def all_taken(request: Request, dtype: torch.dtype, allocator: Allocator) -> List[Taken]:
+def all_taken(request: Request, setting: Setting, allocator: Allocator) -> List[Taken]:
     of_batches: List[Taken] = []
     for batch in BATCHES:
         try:
-            of_batches.append(taken(request, batch, dtype, allocator))
-        except torch.OutOfMemoryError:
+            of_batches.append(taken(request, batch, setting, allocator))
+        except torch.cuda.OutOfMemoryError:
             if len(of_batches) < FEWEST:
                 raise
             gc.collect()
@@ -279,34 +335,41 @@ def all_taken(request: Request, dtype: torch.dtype, allocator: Allocator) -> Lis
     return of_batches
 
 
-def taken_in_half(request: Request, allocator: Allocator) -> Optional[List[Taken]]:
-    """None where PyTorch has no such operator."""
-    try:
-        warm_up(request, HALF)
-    except RuntimeError:
-        return None
-    return all_taken(request, HALF, allocator)
+class Recording:
+    """Of a call, in the settings in which it is asked for."""
+
+    def __init__(self, request: Request):
+        warm_up(request, FULL)
+        gc.disable()
+        self.request, self.allocator = request, Allocator()
+        macs = [products(request, batch) for batch in BATCHES[:FEWEST]]
+        self.macs = [[Word("macs=", size=amount(of_batches))] if any(of_batches) else [] for of_batches in zip(*macs)]
+
+    def in_setting(self, setting: Setting) -> Optional[Directions]:
+        """None where there is no such operator."""
+        try:
+            warm_up(self.request, setting)
+        except RuntimeError:
+            return None
+        of_batches = all_taken(self.request, setting, self.allocator)
+        forward = self.macs[0] + words_of([t.forward for t in of_batches])
+        after = [t.backward for t in of_batches if t.backward is not None]
+        return {"forward": forward, **({"backward": self.macs[1] + words_of(after)} if after else {})}
 
 
 def answer_of(request: Request) -> Answer:
-    warm_up(request, torch.float32)
-    gc.disable()
-    allocator = Allocator()
-    full = all_taken(request, torch.float32, allocator)
-    half = taken_in_half(request, allocator)
-    if len({tuple(t.saved) for t in full + (half or [])}) > 1:
-        raise Unsupported("what its backward keeps depends on the batch or the type")
-    macs = [products(request, batch) for batch in BATCHES[:FEWEST]]
-    directions = ["forward"] + (["backward"] if full[0].backward is not None else [])
-
-    def of_type(of_batches: Sequence[Taken]) -> Dict[str, List[Word]]:
-        return {name: products_word([m[k] for m in macs]) + words_of([getattr(t, name) for t in of_batches]) for k, name in enumerate(directions)}
-
-    return Answer(of_type(full), of_type(half) if half is not None else None, full[0].saved, autocast_list(request))
-
-
-def products_word(macs: Sequence[int]) -> List[Word]:
-    return [Word("macs=", size=amount(macs))] if any(macs) else []
+    recording = Recording(request)
+    full, half, autocast = recording.in_setting(FULL), recording.in_setting(IN_HALF), autocast_list(request)
+    if full is None:
+        raise Unsupported("it does not run in fp32")
+    known: Dict[str, Optional[Directions]] = {"": full, "half_": half}
+    several = sum(operand.is_float for operand in request.operands) > 1
+    if is_several(request):
+        known.update({"amp_": recording.in_setting(AMP), "amp_half_": recording.in_setting(AMP_HALF)})
+        autocast = "recorded"
+    if several and autocast in ("recorded", "first"):
+        known["mixed_"] = recording.in_setting(MIXED)
+    return Answer(known, autocast)
 
 
 def answer(request: Request) -> Dict[str, Any]:
@@ -320,7 +383,9 @@ def answer(request: Request) -> Dict[str, Any]:
 
 def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as asked:
-        requests = [Request(r["function"], r["arguments"], tuple(Operand(**o) for o in r["operands"])) for r in json.load(asked)]
+        path, listed = json.load(asked)
+    sys.path += [place for place in path if place not in sys.path]
+    requests = [Request(r["function"], r["arguments"], tuple(Operand(**o) for o in r["operands"])) for r in listed]
     for number, request in enumerate(requests):
         child = os.fork()  # torch is imported once, and CUDA begins in the children
         if child == 0:

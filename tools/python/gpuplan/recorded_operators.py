@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -19,7 +19,10 @@ from gpuplan.recorded_words import answer_read, arguments
 from gpuplan.shadowed import run_command
 from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
 
-GPU = "a100-80gb"  # that of a plan without --gpu
+
+def recorded_on() -> str:
+    """The GPU: that of a plan without --gpu, where the environment names no other."""
+    return os.environ.get("GPUPLAN_RECORDED_ON") or "a100-80gb"
 
 
 class Pending(NamedTuple):
@@ -31,13 +34,19 @@ class Pending(NamedTuple):
     why: str  # no layer takes it
 
 
-def request_of(call: Call, wants_gradient: Sequence[Value]) -> Request:
-    """Raises Unsupported."""
+def called_name(call: Call) -> str:
+    """`kthvalue`, or the class of an autograd.Function."""
+    return call.name.rpartition(" ")[2].strip("_")
+
+
+def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Value]) -> Request:
+    """changed: what it changes in place. Raises Unsupported."""
     operands = unique(flat_values((call.args, call.kwargs)))
     path = path_of(call.function) if call.function is not None else ""
-    if not path or torch.version.cuda is None or call.name.endswith("_") or not operands or not call.results:
+    if not path or torch.version.cuda is None or not operands:
         raise Unsupported
-    if {v.storage for v in operands} & {v.storage for v in call.results}:
+    results = {v.storage for v in call.results if v is not changed}
+    if changed is None and not results or changed not in (None, operands[0]) or results & {v.storage for v in operands}:
         raise Unsupported
     place = {v: i for i, v in enumerate(operands)}
 
@@ -48,6 +57,10 @@ def request_of(call: Call, wants_gradient: Sequence[Value]) -> Request:
             return {"batch": value.times}
         if isinstance(value, torch.dtype):
             return {"dtype": dtype_name(value)}
+        if isinstance(value, slice):
+            return {"slice": [plain(value.start), plain(value.stop), plain(value.step)]}
+        if value is Ellipsis:
+            return {"ellipsis": 0}
         if isinstance(value, dict):
             return {"dict": {k: plain(v) for k, v in value.items()}}
         if isinstance(value, (tuple, list)):
@@ -56,7 +69,7 @@ def request_of(call: Call, wants_gradient: Sequence[Value]) -> Request:
             return value
         raise Unsupported
 
-    held = [Operand(tuple((n.times,) if isinstance(n, Batch) else n for n in v.shape), dtype_name(v.dtype), v in wants_gradient, v.order) for v in operands]
+    held = [Operand(tuple((n.times,) if isinstance(n, Batch) else n for n in v.shape), dtype_name(v.dtype), v in wants_gradient, v.weight is not None, v.order) for v in operands]
     return Request(path, json.dumps([plain(call.args), plain(call.kwargs)]), tuple(held))
 
 
@@ -80,9 +93,9 @@ def answers_with(requests: Sequence[Request], scratch: str) -> List[Dict[str, An
     with tempfile.TemporaryDirectory() as folder:
         asked = os.path.join(folder, "requests")
         with open(asked, "w", encoding="utf-8") as file:
-            json.dump([dataclasses.asdict(r) for r in requests], file)
+            json.dump([sys.path, [dataclasses.asdict(r) for r in requests]], file)
         path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=GPU, scratch=scratch, quiet=True)
+        run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=recorded_on(), scratch=scratch, quiet=True)
         return [read(os.path.join(folder, str(n))) for n in range(len(requests))]
 
 
@@ -110,5 +123,5 @@ def settle(pending: Sequence[Pending]) -> List[str]:
         if isinstance(found, str):
             refused.append(f"{call.source}: {call.name} ({why}, and it cannot be recorded: {found})")
         else:
-            entry.arguments = [("", call.name), *found]
+            entry.arguments = [("", called_name(call)), *found]
     return refused

@@ -125,12 +125,13 @@ def word_of(same: Sequence[Action]) -> Word:
     return Word(same[0].word, same[0].dtype, tuple(amount(numbers) for numbers in zip(*(a.shape for a in same))), amount(sizes) if sizes else None)
 
 
+Directions = Dict[str, List[Word]]  # `forward`, and `backward` where there is one
+
+
 class Answer(NamedTuple):
     """What a simulated GPU said of a call."""
 
-    full: Dict[str, List[Word]]  # of `forward` and `backward`
-    half: Optional[Dict[str, List[Word]]]  # None: there is no such operator
-    saved: List[str]
+    recordings: Dict[str, Optional[Directions]]  # by what the layer has before the names of its arguments; None: no such operator
     autocast: str  # which of its lists it is in, as the layer has them
 
 
@@ -139,31 +140,35 @@ def answer_read(answer: Sequence[Any]) -> Answer:
     def size(read: Any) -> Union[Amount, Table, None]:
         return None if read is None else Amount(*read) if len(read) == 2 else Table(tuple((batch, n) for batch, n in read[0]))
 
-    def words(of_type: Any) -> Any:
-        return of_type and {name: [Word(word, dtype, tuple(Amount(*n) for n in shape), size(read)) for word, dtype, shape, read in listed]
-                            for name, listed in of_type.items()}
+    def words(directions: Any) -> Any:
+        return directions and {name: [Word(word, dtype, tuple(Amount(*n) for n in shape), size(read)) for word, dtype, shape, read in listed]
+                               for name, listed in directions.items()}
 
-    full, half, saved, autocast = answer
-    return Answer(words(full), words(half), saved, autocast)
+    return Answer({name: words(directions) for name, directions in answer[0].items()}, answer[1])
+
+
+# Where a recording is no argument, the layer takes that of these names.
+INSTEAD = {"half_": "", "amp_": "", "amp_half_": "half_", "mixed_": "half_"}
 
 
 def arguments(answer: Answer, without: Answer) -> List[Tuple[str, str]]:
     """Of the layer. without: without cuDNN's workspaces."""
-    written = []
-    for name, words in answer.full.items():
-        full = with_workspaces_named(words, without.full[name])
-        half = answer.half and with_workspaces_named(answer.half[name], (without.half or answer.half)[name])
-        actions = max(len(full), len(half or ()))
-        if actions > MOST_ACTIONS:
-            raise Unsupported(f"it allocates and frees {actions} times")
-        together = text_of(full, half) if half else None
-        written.append((name, together or text_of(full, full) or ""))
-        if half is None and name == "forward":
-            written.append(("half_forward", "refused"))
-        elif half and together is None:
-            written.append(("half_" + name, text_of(half, half) or ""))
-    written += [("saved", " ".join(answer.saved))] if answer.saved else []
-    return written + ([("autocast", answer.autocast)] if answer.autocast != "none" else [])
+    named = {name: directions and {k: with_workspaces_named(words, (without.recordings.get(name) or directions)[k]) for k, words in directions.items()}
+             for name, directions in answer.recordings.items()}
+    most = max(len(words) for directions in named.values() for words in (directions or {}).values())
+    if most > MOST_ACTIONS:
+        raise Unsupported(f"it allocates and frees {most} times")
+    full, half = named[""] or {}, named["half_"]
+    together = {k: text_of(full[k], half[k]) if half else None for k in full}
+    written = {k: together[k] or text_of(full[k], full[k]) or "" for k in full}
+    for name, directions in named.items():
+        if directions is None:
+            written[name + "forward"] = "refused"
+        elif name:
+            instead = named[INSTEAD[name]] or {}
+            written.update({name + k: text_of(words, words) or "" for k, words in directions.items()
+                            if words != instead.get(k) and not (name == "half_" and together[k])})
+    return [*written.items()] + ([("autocast", answer.autocast)] if answer.autocast != "none" else [])
 
 
 def with_workspaces_named(words: Sequence[Word], without: Sequence[Word]) -> List[Word]:
@@ -197,7 +202,7 @@ def of_both(full: Word, half: Word) -> Optional[str]:
     size = size_of_both(full.size, half.size)
     if size is None or full.shape != half.shape:
         return None
-    if not full.word.startswith("y"):
+    if not full.word.endswith("=") or full.word == "macs=":
         return full.word + size
     dtype = "float32" if (full.dtype, half.dtype) == ("float", "float32") else full.dtype
     sizes = f"{dtype}[{','.join(map(str, full.shape))}]"

@@ -24,6 +24,7 @@ from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
 from gpuplan.printer import Printer
 from gpuplan.read_back import read_back
+from gpuplan.recorded_operators import recorded_on
 from gpuplan.run import no_loss
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
@@ -107,7 +108,9 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     printer = Printer(folder)
     blocks = printer.blocks(top)
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
-    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + of_checks(traced) + variables(top) + inputs
+    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
+    lines += [f"recorded_on: {recorded_on()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
+    lines += variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")

@@ -75,12 +75,13 @@ class IndexingSeen(TorchFunctionMode):
 def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> None:
     """A torch.autograd.Function of the model's code is one call, whatever its forward runs. What it saves and its backward
     allocates only its code knows; where there is no gradient, it is what its forward runs."""
-    def wrapped(original: Callable, name: str) -> staticmethod:
+    def wrapped(original: Callable, function: Any) -> staticmethod:
         def forward(*args: Any) -> Any:
             if recorder.inside or not torch.is_grad_enabled() and not recorder.grad:
                 return original(*args)
             recorder.event += 1
-            call = Call("autograd.Function " + name, with_values(args[1:], recorder.value_of), {}, recorder.event, source_line())
+            call = Call("autograd.Function " + function.__name__, with_values(args[1:], recorder.value_of), {}, recorder.event, source_line())
+            call.function, call.grad = function.apply, recorder.grad
             recorder.inside += 1
             try:
                 result = original(*args)
@@ -97,7 +98,7 @@ def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> N
         waiting += function.__subclasses__()
         forward = function.__dict__.get("forward")
         if isinstance(forward, staticmethod) and function.__module__.partition(".")[0] != "torch":
-            replacements.set(function, "forward", wrapped(forward.__func__, function.__name__))
+            replacements.set(function, "forward", wrapped(forward.__func__, function))
 
 
 def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:

@@ -204,6 +204,12 @@ def hand_on(body: Body, value: Value) -> bool:
     return True
 
 
+@handles("copy_")
+def write_copy(w: Writer) -> None:
+    if not changes_part(w, w.argument(1, "src"), "copy"):
+        raise Unsupported("no layer supports this")
+
+
 @handles("zero_", "fill_")
 def write_fill(w: Writer) -> None:
     value = 0 if w.call.name == "zero_" else w.argument(1, "value")
