@@ -23,6 +23,7 @@ WITHOUT: Dict[str, str] = {
     "KVCache": GENERATION, "LastToken": GENERATION,
     "AutocastType": "converts under autocast only, and the examples are of fp32",
     "CausalBuffers": "registers buffers, which is no operation",
+    "Aten": "any operator, as it was recorded: recorded_operators.sh compares models of them",
     "FusedAttention": "a hand-written kernel (arXiv:2205.14135), which PyTorch does not have",
     "TruncNormalInit": "initializes weights when a model is built, not in a step",
     "WhisperSinusoids": "initializes weights when a model is built, not in a step",

@@ -261,7 +261,7 @@ class Lowering:
         body.add(entry)
 
     def is_view(self, value: Value) -> bool:
-        return next(other for other in self.run.every_value if other.storage == value.storage) is not value
+        return next((other for other in self.run.every_value if other.storage == value.storage), value) is not value
 
     def has_gradient(self, value: Value) -> bool:
         trained = value.kind == "parameter" and self.trained.get(value.weight or "", False)

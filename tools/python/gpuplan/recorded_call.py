@@ -3,108 +3,18 @@ ANSWERS runs each, with its backward, at several batches in fp32 and in bf16, an
 from __future__ import annotations
 
 import gc
-import importlib
-import inspect
 import json
 import os
 import sys
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
 from gpuplan.errors import Unsupported
+from gpuplan.recorded_allocations import Allocator, actions_of, address, alive_after, without_frees_of
+from gpuplan.recorded_request import AMP, AMP_HALF, FULL, HALF, IN_HALF, MIXED, Inputs, Operand, Request, Setting, inputs_of
 from gpuplan.recorded_words import BATCHES, FEWEST, Action, Answer, Directions, Word, amount, words_of
 from gpuplan.source_lines import first_line
-from gpuplan.values import dtype_name, flat_tensors
-
-HALF = torch.bfloat16
-MODULES = ("torch", "torch.nn.functional", "torch.Tensor", "torch.special", "torch.linalg", "torch.fft", "torch._C._nn")
-
-
-def path_of(function: Callable) -> str:
-    """Where another process finds a function of torch; empty where it does not."""
-    name = getattr(function, "__name__", "")
-    owner = getattr(function, "__self__", None)
-    if inspect.isclass(owner) and issubclass(owner, torch.autograd.Function):
-        path = f"{owner.__module__}.{owner.__qualname__}"
-        return f"{path}.{name}" if found(path) is owner else ""
-    return next((f"{place}.{name}" for place in MODULES if getattr(found(place), name, None) is function), "")
-
-
-def found(path: str) -> Any:
-    """None where there is none."""
-    module, names = path, []
-    while module:
-        try:
-            at: Any = importlib.import_module(module)
-        except ImportError:
-            module, _, name = module.rpartition(".")
-            names.insert(0, name)
-            continue
-        for name in names:
-            at = getattr(at, name, None)
-        return at
-    return None
-
-
-class Setting(NamedTuple):
-    """In which types it runs: what the model computed, or the first operand where nothing else is a weight, and the others."""
-
-    first: torch.dtype
-    others: torch.dtype
-    autocast: bool
-
-
-FULL, IN_HALF = Setting(torch.float32, torch.float32, False), Setting(HALF, HALF, False)
-AMP, AMP_HALF, MIXED = Setting(torch.float32, torch.float32, True), Setting(HALF, HALF, True), Setting(HALF, torch.float32, True)
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that the call reads."""
-
-    shape: Tuple[Any, ...]  # each a size, or (times,) of the batch
-    dtype: str
-    wants_gradient: bool
-    is_weight: bool
-    order: Tuple[int, ...]  # its dimensions as they lie in memory, the outermost first; empty: as they are counted
-
-    @property
-    def is_float(self) -> bool:
-        return self.dtype == "float32"
-
-    def made(self, batch: int, dtype: torch.dtype) -> torch.Tensor:
-        shape = [n[0] * batch if isinstance(n, (list, tuple)) else n for n in self.shape]
-        order = list(self.order) or list(range(len(shape)))
-        lying = [shape[d] for d in order]
-        own = getattr(torch, self.dtype)
-        if not own.is_floating_point:
-            return torch.zeros(lying, dtype=own, device="cuda").permute([order.index(d) for d in range(len(order))])
-        return torch.rand(lying, device="cuda").to(dtype if own == torch.float32 else own).permute([order.index(d) for d in range(len(order))])
-
-
-@dataclass(frozen=True)
-class Request:
-    function: str
-    arguments: str  # JSON of [positional, by name], with {"tensor": i} for the operands and {"batch": times} for sizes
-    operands: Tuple[Operand, ...]
-
-    def called(self, tensors: Sequence[torch.Tensor], batch: int, setting: Setting) -> List[torch.Tensor]:
-        """Its results."""
-        def given(value: Any) -> Any:
-            if isinstance(value, list):
-                return [given(v) for v in value]
-            if not isinstance(value, dict):
-                return value
-            (kind, held), = value.items()
-            return {"tensor": lambda: tensors[held], "batch": lambda: held * batch, "dtype": lambda: getattr(torch, held), "slice": lambda: slice(*given(held)), "ellipsis": lambda: ...,
-                    "dict": lambda: {k: given(v) for k, v in held.items()}}[kind]()
-
-        positional, by_name = (given(part) for part in json.loads(self.arguments))
-        with torch.autocast("cuda", dtype=HALF, enabled=setting.autocast):
-            result = found(self.function)(*positional, **by_name)
-        return list(tensors[:1]) if result is None else flat_tensors(result)
 
 
 class Taken(NamedTuple):
@@ -112,93 +22,6 @@ class Taken(NamedTuple):
 
     forward: List[Action]
     backward: Optional[List[Action]]
-
-
-Event = Tuple[str, int, int]  # what was done, at which address, to how many bytes
-
-
-class Allocator:
-    """What was asked of it since it was last asked."""
-
-    def __init__(self) -> None:
-        torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=100000)
-        self.seen = 0
-
-    def events(self) -> List[Event]:
-        trace = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
-        new, self.seen = trace[self.seen:], len(trace)
-        return [(e["action"], e["addr"], e["size"]) for e in new if e["action"] in ("alloc", "free_requested")]
-
-
-def address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def size(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, setting: Setting) -> List[Action]:
-    """Of allocations and frees. results: by address; kept: the word for what stays and is none of them, empty where nothing may."""
-    stays = alive_after(events)
-    last = {at: i for i, (action, at, _) in enumerate(events) if action == "alloc"}
-    actions: List[Action] = []
-    numbered: Dict[int, int] = {}
-    allocations = 0
-    for i, (action, at, asked) in enumerate(events):
-        if action == "free_requested":
-            if at in numbered:
-                actions.append(Action(f"-{numbered.pop(at)}"))
-        elif at in stays and last[at] == i:
-            if at in results:
-                word, tensor = results[at]
-                if word.startswith("d") and asked != size(tensor):
-                    raise Unsupported(f"a gradient of {size(tensor)} B lies in {asked} B")
-                named = type_word(tensor.dtype, setting)
-                actions.append(Action(word, named, tuple(tensor.shape), asked if asked != size(tensor) else None))
-            elif kept:
-                actions.append(Action(kept, size=asked))
-            else:
-                raise Unsupported(f"its backward leaves {asked} B behind")
-        else:
-            allocations += 1
-            numbered[at] = allocations
-            actions.append(Action("+", size=asked))
-    return actions
-
-
-def type_word(dtype: torch.dtype, setting: Setting) -> str:
-    return "float" if dtype == setting.first else "amp" if dtype == HALF and setting.autocast else dtype_name(dtype)
-
-
-def alive_after(events: Sequence[Event]) -> Set[int]:
-    alive: Set[int] = set()
-    for action, at, _ in events:
-        (alive.add if action == "alloc" else alive.discard)(at)
-    return alive
-
-
-def without_frees_of(known: Set[int], events: Sequence[Event]) -> List[Event]:
-    """What was allocated before goes once; its place may be taken again."""
-    left, rest = set(known), []
-    for event in events:
-        if event[0] == "free_requested" and event[1] in left:
-            left.discard(event[1])
-        else:
-            rest.append(event)
-    return rest
-
-
-class Inputs(NamedTuple):
-    tensors: List[torch.Tensor]  # results of a call, as in a model: autograd holds its leaves by itself
-    leaves: List[torch.Tensor]  # of each, what its gradient is asked of
-
-
-def inputs_of(request: Request, batch: int, setting: Setting) -> Inputs:
-    floats = [operand for operand in request.operands if operand.is_float]
-    others = [operand for operand in floats if operand.is_weight] or floats[1:]
-    leaves = [operand.made(batch, setting.others if any(operand is o for o in others) else setting.first) for operand in request.operands]
-    return Inputs([t.requires_grad_().clone() if operand.wants_gradient else t for t, operand in zip(leaves, request.operands)], leaves)
 
 
 def with_gradient(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
@@ -211,9 +34,12 @@ def backward(outputs: Sequence[torch.Tensor], inputs: Inputs, gradients: Sequenc
 
 def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) -> Taken:
     inputs = inputs_of(request, batch, setting)
+    shapes = [t.shape for t in inputs.tensors]
     allocator.events()
     outputs = request.called(inputs.tensors, batch, setting)
     events = allocator.events()
+    if shapes != [t.shape for t in inputs.tensors]:
+        raise Unsupported("it gives an operand another shape, in place")
     in_place = {k: i for k, t in enumerate(outputs) for i, x in enumerate(inputs.tensors) if t is x}
     named = {address(t): (f"y{k}=", t) for k, t in enumerate(outputs) if k not in in_place}
     shared = set(named) & {address(t) for t in inputs.tensors}

@@ -14,7 +14,7 @@ import torch
 from gpuplan.entries import Entry
 from gpuplan.errors import GpuplanError, Unsupported
 from gpuplan.program import HERE
-from gpuplan.recorded_call import Operand, Request, path_of
+from gpuplan.recorded_request import Operand, Request, path_of
 from gpuplan.recorded_words import answer_read, arguments
 from gpuplan.shadowed import run_command
 from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
@@ -95,17 +95,18 @@ def answers_with(requests: Sequence[Request], scratch: str) -> List[Dict[str, An
         with open(asked, "w", encoding="utf-8") as file:
             json.dump([sys.path, [dataclasses.asdict(r) for r in requests]], file)
         path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=recorded_on(), scratch=scratch, quiet=True)
-        return [read(os.path.join(folder, str(n))) for n in range(len(requests))]
+        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=recorded_on(), scratch=scratch, quiet=True)
+        return [read(os.path.join(folder, str(n)), ended.output) for n in range(len(requests))]
 
 
-def read(path: str) -> Dict[str, Any]:
+def read(path: str, output: str) -> Dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             answer: Dict[str, Any] = json.load(file)
             return answer
     except (OSError, ValueError):
-        return {"why": "PyTorch ended while it ran"}
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        return {"why": "PyTorch ended while it ran" + (f": {lines[-1]}" if lines else "")}
 
 
 def settle(pending: Sequence[Pending]) -> List[str]:
