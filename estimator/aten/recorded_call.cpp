@@ -54,6 +54,12 @@ class Words {
     return elements ? checked_mul(total, size_of(at_.type)) : total;
   }
 
+  std::int64_t at_least_one(std::string_view text) const {
+    const std::int64_t n = amount(text);
+    if (n == 0) fail("1 or more");
+    return n;
+  }
+
   /// "2:512,16:4096": bytes at some batches, between which they are on a line; beyond the last they grow as the batch
   /// does.
   std::int64_t between(std::string_view text) const {
@@ -88,7 +94,7 @@ class Words {
     while (!sizes.empty()) {
       const std::size_t comma = sizes.find(',');
       if (shape.rank() == Shape::kMaxRank) fail("at most " + std::to_string(Shape::kMaxRank) + " dimensions");
-      shape.push_back(amount(sizes.substr(0, comma)));
+      shape.push_back(at_least_one(sizes.substr(0, comma)));
       sizes.remove_prefix(comma == std::string_view::npos ? sizes.size() : comma + 1);
     }
     return {.shape = shape, .dtype = *type, .placing = Placing::contiguous, .bytes = storage};
@@ -112,8 +118,10 @@ class Words {
 
  private:
   /// The part of it, rounded; in floating point, as bytes times a batch may not fit.
-  static std::int64_t on_line(std::int64_t all, std::int64_t part, std::int64_t whole) {
-    return std::llround(static_cast<double>(all) * static_cast<double>(part) / static_cast<double>(whole));
+  std::int64_t on_line(std::int64_t all, std::int64_t part, std::int64_t whole) const {
+    const double bytes = static_cast<double>(all) * static_cast<double>(part) / static_cast<double>(whole);
+    if (std::abs(bytes) > 0x1p62) fail("bytes that fit in 64 bits at every batch");
+    return std::llround(bytes);
   }
 
   const LayerBuilder& b_;
@@ -177,7 +185,8 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
       scratch.result(words.tensor(word.substr(equals + 1)),
                      words.place(word.substr(1, equals - 1), kMostOutputs, "an output's number"));
     else if (word.starts_with('s'))
-      scratch.result({Shape{words.amount(word.substr(1))}, DType::uint8, Placing::contiguous}, RecordedCall::kSaved);
+      scratch.result({Shape{words.at_least_one(word.substr(1))}, DType::uint8, Placing::contiguous},
+                     RecordedCall::kSaved);
     else if (word.starts_with('x'))
       call.kept_inputs.push_back(words.place(word.substr(1), b.input_count(), "an input's number"));
     else if (word.starts_with('y'))
@@ -204,6 +213,15 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
   return call;
 }
 
+namespace {
+
+bool has_gradient_of(const RecordedCall& call, int input) {
+  return std::ranges::find(call.of, input) != call.of.end() ||
+         std::ranges::find(call.passed, input, &RecordedCall::Same::input) != call.passed.end();
+}
+
+}  // namespace
+
 RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at,
                                std::span<const TensorId> inputs, int outputs) {
   RecordedCall call;
@@ -218,6 +236,7 @@ RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument,
         words.place(word.substr(1, same == std::string_view::npos ? same : same - 1), static_cast<int>(inputs.size()),
                     "an input from 0 to " + std::to_string(inputs.size() - 1));
     const TensorId of = inputs[index(input)];
+    if (has_gradient_of(call, input)) words.fail("the gradient of an input once");
     if (same == std::string_view::npos)
       scratch.result({b.shape(of), b.dtype(of), Placing::contiguous}, input);
     else

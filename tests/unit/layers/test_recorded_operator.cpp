@@ -90,15 +90,52 @@ TEST_CASE("autocast gives the operands the type of the operator's list") {
   CHECK(type_under("first", DType::bf16) == DType::bf16);
 }
 
+TEST_CASE("backward has the gradient of each input once, of those that there are") {
+  const auto error_in_training = [](const std::string& backward) -> std::string {
+    try {
+      lower_calls({"Aten(f, forward=\"y0=float[b,8]\", backward=\"" + backward + "\")"}, {{4, 8}}, DType::fp32, {},
+                  assumed_gpu());
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "no error";
+  };
+  CHECK(error_in_training("+8 d0 -1") == "no error");
+  CHECK(error_in_training("d0=g0") == "no error");
+  for (const char* words : {"d1", "d", "d=g0", "d0=g1", "d0=g", "d0 d0", "d0=g0 d0", "y0", "s8", "x0"})
+    CHECK_MESSAGE(error_in_training(words) != "no error", words);
+}
+
 TEST_CASE("words that are none are errors that say what was expected") {
   CHECK(error_of("forward=\"\"") == "Aten: no output");
   CHECK(error_of("forward=\"y1=float[b]\"") == "Aten: an output is missing");
   CHECK(error_of("forward=\"y0=float[b] y0=float[b]\"") == "Aten: output 0 is there twice");
-  for (const char* word : {"y",          "y0=[b]",       "y0=flot[b]",    "y0=float[b",
-                           "y=float[b]", "y99=float[b]", "y0=float[b,]x", "z",
-                           "+",          "+x",           "+1+",           "+99999999999999999999",
-                           "-1",         "+8 -0",        "+8 -1 -1",      "+8 -2",
-                           "s",          "+2:8,1:9",     "+2:8,3",        "macs="})
+  for (const char* word : {"y",
+                           "y0=[b]",
+                           "y0=flot[b]",
+                           "y0=float[b",
+                           "y=float[b]",
+                           "y99=float[b]",
+                           "y0=float[b,]x",
+                           "z",
+                           "+",
+                           "+x",
+                           "+1+",
+                           "+99999999999999999999",
+                           "-1",
+                           "+8 -0",
+                           "+8 -1 -1",
+                           "+8 -2",
+                           "s",
+                           "+2:8,1:9",
+                           "+2:8,3",
+                           "macs=",
+                           "s0",
+                           "y1=float[0]",
+                           "+1:9223372036854775807",
+                           "x1",
+                           "y1",
+                           "y1=x1"})
     CHECK_MESSAGE(error_of("forward=\"y0=float[b,8] " + std::string(word) + "\"") != "no error", word);
   CHECK(error_of("forward=\"y0=float[b,8] +9223372036854775807b\"").find("does not fit in 64 bits") !=
         std::string::npos);
