@@ -1,4 +1,5 @@
-// MaxPool2d, AvgPool2d: windows of kernel_size every `stride` elements.
+// MaxPool2d, AvgPool2d, MaxPool1d, AvgPool1d: windows of kernel_size every `stride` elements. A sequence is an image of
+// one row (aten/src/ATen/native/Pooling.cpp, max_pool1d_with_indices and avg_pool1d).
 //
 // max_pool2d allocates its result and int64 indices, without a gradient too, and saves input and indices; avg_pool2d
 // saves its input, of which it only reads the sizes (derivatives.yaml). Results are in the memory format that the input
@@ -6,6 +7,7 @@
 // allocates one gradient, then copies an incoming one that lies in another format
 // (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
 
+#include "estimator/aten/views.h"
 #include "estimator/aten/windows.h"
 
 namespace gpuplan::layers::pooling {
@@ -36,14 +38,15 @@ std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t ke
   return out;
 }
 
-Windows windows(const LayerBuilder& b, bool dilated) {
-  b.expect_rank(4, "[N, C, H, W]");
-  const Shape& in = b.shape(b.input());
+enum class Over { images, rows };
+
+Windows windows(const LayerBuilder& b, const Shape& in, Over over, bool dilated) {
+  const bool one_d = over == Over::rows;
   Windows w;
-  w.kernel = aten::pair_at_least(b, "kernel_size", 1);
-  w.stride = b.is_none("stride") ? w.kernel : aten::pair_at_least(b, "stride", 1);
-  w.padding = aten::pair_at_least(b, "padding", 0);
-  w.dilation = dilated ? aten::pair_at_least(b, "dilation", 1) : Pair{1, 1};
+  w.kernel = aten::pair_at_least(b, "kernel_size", 1, one_d);
+  w.stride = b.is_none("stride") ? w.kernel : aten::pair_at_least(b, "stride", 1, one_d);
+  w.padding = aten::pair_at_least(b, "padding", 0, one_d);
+  w.dilation = dilated ? aten::pair_at_least(b, "dilation", 1, one_d) : Pair{1, 1};
   const bool ceil_mode = b.boolean("ceil_mode");
   w.out = in;
   w.out.set(2, output_size(b, in[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h, ceil_mode));
@@ -59,11 +62,10 @@ OutputSpec lying_in(MemoryFormat format, const Shape& shape, DType dtype) {
   return {shape, dtype, Placing::given, strides_in(format, shape)};
 }
 
-void lower_max(LayerBuilder& b) {
+TensorId largest(LayerBuilder& b, TensorId x, Over over) {
   if (b.boolean("return_indices")) b.fail("return_indices", "return_indices is not supported", "expected False");
-  const Windows w = windows(b, true);
-  const TensorId x = b.input();
   const Shape in = b.shape(x);
+  const Windows w = windows(b, in, over, true);
   const DType dtype = b.dtype(x);
   const MemoryFormat format = b.suggested_format(x);
   const Strides strides = strides_in(format, w.out);
@@ -89,18 +91,18 @@ void lower_max(LayerBuilder& b) {
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
-  b.output(y);
+  return y;
 }
 
-void lower_average(LayerBuilder& b) {
-  const Windows w = windows(b, false);
-  if (b.given("divisor_override") && b.integer("divisor_override") == 0)
+TensorId mean(LayerBuilder& b, TensorId x, Over over) {
+  const Shape in = b.shape(x);
+  const Windows w = windows(b, in, over, false);
+  if (over == Over::images && b.given("divisor_override") && b.integer("divisor_override") == 0)
     b.fail("divisor_override", "divisor_override must not be zero", "expected a divisor");
   std::vector<AttributeValue> window = w.attributes();
   window.emplace_back(Attribute::count_include_pad, b.boolean("count_include_pad"));
-  window.emplace_back(Attribute::divisor_override, b.given("divisor_override") ? b.integer("divisor_override") : 0);
-  const TensorId x = b.input();
-  const Shape in = b.shape(x);
+  const bool divides = over == Over::images && b.given("divisor_override");
+  window.emplace_back(Attribute::divisor_override, divides ? b.integer("divisor_override") : 0);
   const DType dtype = b.dtype(x);
   const Pooling work{w.out.elements(), w.taps()};
   const MemoryFormat format = b.suggested_format(x);
@@ -116,26 +118,36 @@ void lower_average(LayerBuilder& b) {
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
-  b.output(y);
+  return y;
+}
+
+template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
+void over_images(LayerBuilder& b) {
+  b.expect_rank(4, "[N, C, H, W]");
+  b.output(pool(b, b.input(), Over::images));
+}
+
+template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
+void over_rows(LayerBuilder& b) {
+  b.expect_rank(3, "[N, C, L]");
+  b.output(aten::squeeze(b, pool(b, aten::unsqueeze(b, b.input(), 2), Over::rows), 2));
 }
 
 const ParameterDef kKernel{"kernel_size", ParameterType::pair, "", "size of the window"};
 const ParameterDef kStride{"stride", ParameterType::pair, "None", "step between windows; None: kernel_size"};
 const ParameterDef kPadding{"padding", ParameterType::pair, "0", "padding on each side, at most half the window"};
+const ParameterDef kDilation{"dilation", ParameterType::pair, "1", "step between the elements of a window"};
+const ParameterDef kIndices{"return_indices", ParameterType::boolean, "False", "not supported: False"};
 const ParameterDef kCeilMode{"ceil_mode", ParameterType::boolean, "False", "rounds the output size up"};
+const ParameterDef kCountPad{"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"};
 
 const LayerDef kLayers[] = {
     {.name = "MaxPool2d",
      .summary = "maximum of each window",
      .math = "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
              "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
-     .parameters = {kKernel,
-                    kStride,
-                    kPadding,
-                    {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
-                    {"return_indices", ParameterType::boolean, "False", "not supported: False"},
-                    kCeilMode},
-     .lower = lower_max,
+     .parameters = {kKernel, kStride, kPadding, kDilation, kIndices, kCeilMode},
+     .lower = over_images<largest>,
      .example = {.call = "MaxPool2d(2)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
@@ -150,15 +162,37 @@ const LayerDef kLayers[] = {
                     kStride,
                     kPadding,
                     kCeilMode,
-                    {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
+                    kCountPad,
                     {"divisor_override", ParameterType::integer, "None",
                      "divides by this instead of the window's size"}},
-     .lower = lower_average,
+     .lower = over_images<mean>,
      .example = {.call = "AvgPool2d(2)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
                  .saved_bytes = 25'088,
                  .derivation = "x is 4*8*14*14*4 bytes"}},
+    {.name = "MaxPool1d",
+     .summary = "maximum of each window of a sequence",
+     .math = "x [N, C, L] -> y [N, C, P], sizes as MaxPool2d of an image of one row. Saved: x and the int64 index of "
+             "each maximum.",
+     .parameters = {kKernel, kStride, kPadding, kDilation, kIndices, kCeilMode},
+     .lower = over_rows<largest>,
+     .example = {.call = "MaxPool1d(2)",
+                 .input_shapes = {{4, 8, 196}},
+                 .output_shape = {4, 8, 98},
+                 .saved_bytes = 50'176,
+                 .derivation = "x is 4*8*196*4 bytes, the indices 4*8*98*8"}},
+    {.name = "AvgPool1d",
+     .summary = "mean of each window of a sequence",
+     .math =
+         "x [N, C, L] -> y [N, C, P], sizes as MaxPool1d without dilation. Saved: x, though only its sizes are read.",
+     .parameters = {kKernel, kStride, kPadding, kCeilMode, kCountPad},
+     .lower = over_rows<mean>,
+     .example = {.call = "AvgPool1d(2)",
+                 .input_shapes = {{4, 8, 196}},
+                 .output_shape = {4, 8, 98},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*196*4 bytes"}},
 };
 
 }  // namespace

@@ -88,6 +88,9 @@ def cases():
               "AdaptiveAvgPool2d(7)", "AdaptiveAvgPool2d((4, 5))"):
         yield p, [IMAGE], eval("NN." + p)
     yield "AdaptiveAvgPool2d(1)", [BIG], NN.AdaptiveAvgPool2d(1)
+    for p in ("MaxPool1d(2)", "MaxPool1d(3, stride=2, padding=1)", "AvgPool1d(2)", "AvgPool1d(3, stride=2, padding=1, ceil_mode=True)",
+              "AdaptiveAvgPool1d(1)", "AdaptiveAvgPool1d(7)", "AdaptiveMaxPool1d(7)"):
+        yield p, [(4, 8, 196)], eval("NN." + p)
     yield "Flatten()", [IMAGE], NN.Flatten()
     yield "Flatten(2)", [IMAGE], NN.Flatten(2)
     yield "Identity()", [IMAGE], NN.Identity()

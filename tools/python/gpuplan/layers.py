@@ -16,9 +16,10 @@ from gpuplan.values import Batch
 
 # The catalog's names of torch.nn's modules whose constructor arguments are the layer's.
 NN_LAYERS = {name: name for name in (
-    "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose1d ConvTranspose2d Dropout Dropout2d CELU ELU "
+    "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose1d ConvTranspose2d Dropout "
+    "Dropout2d CELU ELU "
     "Embedding EmbeddingBag Flatten GELU GLU GRU GRUCell GroupNorm Hardsigmoid Hardswish Hardtanh InstanceNorm2d LSTM LayerNorm "
-    "LeakyReLU Linear LogSoftmax MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SELU SiLU Sigmoid Softmax Softsign Tanh "
+    "LeakyReLU Linear LogSoftmax MaxPool1d MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SELU SiLU Sigmoid Softmax Softsign Tanh "
     "Unflatten Upsample "
     "Identity LSTMCell RNNCell").split()}
 # Modules of other packages, by where they are defined.

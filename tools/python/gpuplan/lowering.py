@@ -208,7 +208,7 @@ class Lowering:
         if call.name == "Identity":
             return
         arguments = sizes_as_run(constructor_arguments(module), call)
-        untold = [n for n, v in arguments if n in ("return_indices", "track_running_stats") and v and call.name in ("MaxPool2d", "InstanceNorm2d")]
+        untold = [n for n, v in arguments if n in ("return_indices", "track_running_stats") and v and call.name in ("MaxPool1d", "MaxPool2d", "InstanceNorm2d")]
         if untold:
             return self.refuse(call, f"with {untold[0]}")
         if call.name == "Embedding" and (module.sparse or module.max_norm is not None):
