@@ -208,7 +208,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ["GPUPLAN"] = options.gpuplan  # which reads the specs back
-    os.environ["GPUPLAN_RECORDED_ON"] = options.gpu
+    os.environ["GPUPLAN_EXPORT_GPU"] = options.gpu
     runs = measured_runs(options.rows)
     options.specs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)

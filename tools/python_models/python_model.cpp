@@ -84,6 +84,22 @@ bool is_compared(const std::string& spec) {
   return spec.find("\nverified: ") != std::string::npos || spec.find("\ndiffers: ") != std::string::npos;
 }
 
+fs::path exported(const std::vector<std::string>& words, const Interpreter& i) {
+  const fs::path spec = remembered_as(words, i);
+  if (!holds(spec)) {
+    say_that_it_takes_long("exporting " + words[0] + " with " + i.python + ", and comparing the spec with the model");
+    run_module(i, "door", {spec.string()}, words);
+  }
+  return spec;
+}
+
+// A spec with operators without a layer has what a GPU did of them.
+bool is_recorded_elsewhere(const std::string& spec, const std::string& gpu) {
+  constexpr std::string_view kKey = "\nrecorded_on: ";
+  const std::size_t at = spec.find(kKey);
+  return at != std::string::npos && spec.compare(at + kKey.size(), gpu.size() + 1, gpu + "\n") != 0;
+}
+
 // The types of gpuplan.stepped.
 bool is_another_type(const ModelStep& step) {
   const auto is_one_of = [](const std::string& word, std::initializer_list<std::string_view> words) {
@@ -121,13 +137,14 @@ std::string python_file(const std::string& word) {
 
 std::shared_ptr<const Source> spec_of_python(const PythonModel& model, const ModelStep& step) {
   const Interpreter i = interpreter();
-  const std::vector<std::string> words = words_of(model);
-  const fs::path spec = remembered_as(words, i);
-  if (!holds(spec)) {
-    say_that_it_takes_long("exporting " + words[0] + " with " + i.python + ", and comparing the spec with the model");
-    run_module(i, "door", {spec.string()}, words);
-  }
+  std::vector<std::string> words = words_of(model);
+  fs::path spec = exported(words, i);
   auto source = std::make_shared<Source>(*read_file_source(spec.string()));
+  if (is_recorded_elsewhere(source->text, step.gpu)) {
+    words.insert(words.end(), {"--gpu", step.gpu});
+    spec = exported(words, i);
+    source = std::make_shared<Source>(*read_file_source(spec.string()));
+  }
   if (is_another_type(step) && is_compared(source->text))
     source = std::make_shared<Source>(*read_file_source(compared_spec(words, i, spec, step).string()));
   source->name = model.word;

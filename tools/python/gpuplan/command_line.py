@@ -17,6 +17,7 @@ from gpuplan.named import PACKAGES, Named, named
 from gpuplan.source_lines import failing_line, first_line
 from gpuplan.spec import export
 from gpuplan.target import built
+from gpuplan.simulated import simulate
 from gpuplan.trace import MODES
 
 
@@ -70,6 +71,8 @@ def parser_of(called: str) -> argparse.ArgumentParser:
     parser.add_argument("--eval", action="store_true", help="export eval mode only")
     parser.add_argument("--on-gpu", action="store_true",
                         help="plan a model that is created on the GPU, as under torch.device('cuda'), instead of moved there")
+    parser.add_argument("--gpu", default="", metavar="NAME",
+                        help="the simulated GPU on which operators without a layer are recorded, and steps of the model run (a100-80gb)")
     parser.add_argument("--verify", action="store_true", default=None,
                         help="run steps of the model at other batches on a simulated GPU, and compare them with plans of the spec: the "
                         "default where this torch is a build for CUDA")
@@ -80,6 +83,7 @@ def parser_of(called: str) -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan export") -> int:
     options = parser_of(called).parse_args(arguments)
+    simulate(options.gpu)
     try:
         text = exported(options)
         with open(options.output, encoding="utf-8") as file:

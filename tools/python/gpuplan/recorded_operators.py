@@ -17,12 +17,8 @@ from gpuplan.program import HERE
 from gpuplan.recorded_request import Operand, Request, path_of
 from gpuplan.recorded_words import answer_read, arguments
 from gpuplan.shadowed import run_command
+from gpuplan.simulated import simulated_gpu
 from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
-
-
-def recorded_on() -> str:
-    """The GPU: that of a plan without --gpu, where the environment names no other."""
-    return os.environ.get("GPUPLAN_RECORDED_ON") or "a100-80gb"
 
 
 class Pending(NamedTuple):
@@ -95,7 +91,7 @@ def answers_with(requests: Sequence[Request], scratch: str) -> List[Dict[str, An
         with open(asked, "w", encoding="utf-8") as file:
             json.dump([sys.path, [dataclasses.asdict(r) for r in requests]], file)
         path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=recorded_on(), scratch=scratch, quiet=True)
+        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=simulated_gpu(), scratch=scratch, quiet=True)
         return [read(os.path.join(folder, str(n)), ended.output) for n in range(len(requests))]
 
 

@@ -24,8 +24,8 @@ from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
 from gpuplan.printer import Printer
 from gpuplan.read_back import read_back
-from gpuplan.recorded_operators import recorded_on
 from gpuplan.run import no_loss
+from gpuplan.simulated import simulated_gpu
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
 from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
@@ -109,7 +109,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     blocks = printer.blocks(top)
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
     lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
-    lines += [f"recorded_on: {recorded_on()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
+    lines += [f"recorded_on: {simulated_gpu()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
     lines += variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})

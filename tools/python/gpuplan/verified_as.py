@@ -18,11 +18,13 @@ def main(arguments: List[str]) -> int:
     from gpuplan.command_line import parser_of
     from gpuplan.header import of_other_types, with_remarks, without_verdict
     from gpuplan.named import named
+    from gpuplan.simulated import simulate
     from gpuplan.stepped import Step
     from gpuplan.verify import verified
 
     out, spec, settings, *words = arguments
     options = parser_of("gpuplan").parse_args(words)
+    simulate(options.gpu)
     step = Step(**json.loads(settings))
     try:
         found = verified(spec, named(options.model, options.arg, options.config, options.input), options.on_gpu, [step])

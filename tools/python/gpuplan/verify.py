@@ -16,10 +16,10 @@ from gpuplan.header import Verdict
 from gpuplan.named import Named
 from gpuplan.program import HERE, run_json
 from gpuplan.shadowed import run_command
+from gpuplan.simulated import simulated_gpu
 from gpuplan.stepped import Measured, Request, Step, StepAt
 
 BATCHES = (4, 6)
-GPU = "a100-80gb"  # that of a plan without --gpu
 SHOWN = 3  # phases that differ
 MODES = {"train": "train", "eval": "infer"}  # PyTorch's words, and a plan's
 
@@ -51,7 +51,7 @@ def verified(spec: str, model: Named, on_gpu: bool, steps: Sequence[Step]) -> Ve
 
 def tried(steps: Sequence[Step]) -> str:
     taken = [" and ".join(step.mode for step in steps), *type_of(steps[0])]
-    return f"PyTorch {release()} at batch {' and '.join(map(str, BATCHES))}, {', '.join(taken)}, simulated {GPU}"
+    return f"PyTorch {release()} at batch {' and '.join(map(str, BATCHES))}, {', '.join(taken)}, simulated {simulated_gpu()}"
 
 
 def not_equal(step: Step, wrong: List[str]) -> str:
@@ -80,7 +80,7 @@ def _compared(spec: str, request: Request, scratch: str) -> Dict[str, Compared]:
     modes = {step.mode: Compared([], []) for step, _ in request.runs}
     for (step, batch), measured in zip(request.runs, _measured(request, scratch)):
         flags = flags_of(step) + (["--labels"] if measured.with_labels else [])
-        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", GPU, "--pytorch", release(), "--scratch", scratch, *flags])
+        plan = run_json(["plan", spec, "--batch", str(batch), "--gpu", simulated_gpu(), "--pytorch", release(), "--scratch", scratch, *flags])
         modes[step.mode].wrong.extend(f"batch {batch}, {text}" for text in differences(measured.steps, plan))
         peak = max(read["peak_requested"] for phases in measured.steps for phase, read in phases.items() if phase != "start")
         modes[step.mode].percent.append(100.0 * (max(p["peak_requested_bytes"] for p in plan["phases"]) / peak - 1))
@@ -113,7 +113,7 @@ def _measured(request: Request, scratch: str) -> List[Measured]:
         with open(asked, "w", encoding="utf-8") as file:
             json.dump(dataclasses.asdict(dataclasses.replace(request, output=folder)), file)
         path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.stepped", asked], gpu=GPU, scratch=scratch, quiet=True)
+        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.stepped", asked], gpu=simulated_gpu(), scratch=scratch, quiet=True)
         return [_read(os.path.join(folder, str(n)), run, ended.output) for n, run in enumerate(request.runs)]
 
 
