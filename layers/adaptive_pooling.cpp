@@ -9,7 +9,7 @@
 // own and gives its results in the memory format that the input suggests.
 
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/views.h"
+#include "estimator/aten/windows.h"
 
 namespace gpuplan::layers::adaptive_pooling {
 namespace {
@@ -26,16 +26,14 @@ TensorId mean_of_all(LayerBuilder& b, TensorId x, const Shape& out) {
   return y;
 }
 
-enum class Over { images, rows };
-
-Shape output_of(const LayerBuilder& b, const Shape& in, Over over) {
+Shape output_of(const LayerBuilder& b, const Shape& in, aten::Over over) {
   Pair size = b.pair("output_size");
-  if (over == Over::rows) size = {1, size.h};
+  if (over == aten::Over::rows) size = {1, size.h};
   if (size.h < 1 || size.w < 1) b.fail("output_size", "\"output_size\" must be at least 1", "expected sizes >= 1");
   return {in[0], in[1], size.h, size.w};
 }
 
-TensorId mean(LayerBuilder& b, TensorId x, Over over) {
+TensorId mean(LayerBuilder& b, TensorId x, aten::Over over) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Shape out = output_of(b, in, over);
@@ -51,7 +49,7 @@ TensorId mean(LayerBuilder& b, TensorId x, Over over) {
   return y;
 }
 
-TensorId largest(LayerBuilder& b, TensorId x, Over over) {
+TensorId largest(LayerBuilder& b, TensorId x, aten::Over over) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Shape out = output_of(b, in, over);
@@ -69,18 +67,6 @@ TensorId largest(LayerBuilder& b, TensorId x, Over over) {
   return made[0];
 }
 
-template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
-void over_images(LayerBuilder& b) {
-  b.expect_rank(4, "[N, C, H, W]");
-  b.output(pool(b, b.input(), Over::images));
-}
-
-template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
-void over_rows(LayerBuilder& b) {
-  b.expect_rank(3, "[N, C, L]");
-  b.output(aten::squeeze(b, pool(b, aten::unsqueeze(b, b.input(), 2), Over::rows), 2));
-}
-
 const ParameterDef kOutputSize{"output_size", ParameterType::pair, "", "size of the output, one number for both"};
 const ParameterDef kOutputLength{"output_size", ParameterType::pair, "", "length of the output"};
 
@@ -91,7 +77,7 @@ const LayerDef kLayers[] = {
          "x [N, C, H, W] -> y [N, C, P, Q]. 1 x 1 is mean(-1, -2) and saves nothing (before 2.0: x); other sizes save "
          "x.",
      .parameters = {kOutputSize},
-     .lower = over_images<mean>,
+     .lower = aten::over_images<mean>,
      .example = {.call = "AdaptiveAvgPool2d(7)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
@@ -101,7 +87,7 @@ const LayerDef kLayers[] = {
      .summary = "largest element of each window, for a given output size",
      .math = "x [N, C, H, W] -> y [N, C, P, Q]. Saved: x and the int64 index of each maximum.",
      .parameters = {kOutputSize},
-     .lower = over_images<largest>,
+     .lower = aten::over_images<largest>,
      .example = {.call = "AdaptiveMaxPool2d(7)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
@@ -111,7 +97,7 @@ const LayerDef kLayers[] = {
      .summary = "mean of each window of a sequence, for a given output length",
      .math = "x [N, C, L] -> y [N, C, P]. A length of 1 is a mean and saves nothing (before 2.0: x); others save x.",
      .parameters = {kOutputLength},
-     .lower = over_rows<mean>,
+     .lower = aten::over_rows<mean>,
      .example = {.call = "AdaptiveAvgPool1d(7)",
                  .input_shapes = {{4, 8, 196}},
                  .output_shape = {4, 8, 7},
@@ -121,7 +107,7 @@ const LayerDef kLayers[] = {
      .summary = "largest element of each window of a sequence, for a given output length",
      .math = "x [N, C, L] -> y [N, C, P]. Saved: x and the int64 index of each maximum.",
      .parameters = {kOutputLength},
-     .lower = over_rows<largest>,
+     .lower = aten::over_rows<largest>,
      .example = {.call = "AdaptiveMaxPool1d(7)",
                  .input_shapes = {{4, 8, 196}},
                  .output_shape = {4, 8, 7},

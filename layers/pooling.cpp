@@ -7,7 +7,6 @@
 // allocates one gradient, then copies an incoming one that lies in another format
 // (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
 
-#include "estimator/aten/views.h"
 #include "estimator/aten/windows.h"
 
 namespace gpuplan::layers::pooling {
@@ -38,10 +37,8 @@ std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t ke
   return out;
 }
 
-enum class Over { images, rows };
-
-Windows windows(const LayerBuilder& b, const Shape& in, Over over, bool dilated) {
-  const bool one_d = over == Over::rows;
+Windows windows(const LayerBuilder& b, const Shape& in, aten::Over over, bool dilated) {
+  const bool one_d = over == aten::Over::rows;
   Windows w;
   w.kernel = aten::pair_at_least(b, "kernel_size", 1, one_d);
   w.stride = b.is_none("stride") ? w.kernel : aten::pair_at_least(b, "stride", 1, one_d);
@@ -62,7 +59,7 @@ OutputSpec lying_in(MemoryFormat format, const Shape& shape, DType dtype) {
   return {shape, dtype, Placing::given, strides_in(format, shape)};
 }
 
-TensorId largest(LayerBuilder& b, TensorId x, Over over) {
+TensorId largest(LayerBuilder& b, TensorId x, aten::Over over) {
   if (b.boolean("return_indices")) b.fail("return_indices", "return_indices is not supported", "expected False");
   const Shape in = b.shape(x);
   const Windows w = windows(b, in, over, true);
@@ -94,14 +91,14 @@ TensorId largest(LayerBuilder& b, TensorId x, Over over) {
   return y;
 }
 
-TensorId mean(LayerBuilder& b, TensorId x, Over over) {
+TensorId mean(LayerBuilder& b, TensorId x, aten::Over over) {
   const Shape in = b.shape(x);
   const Windows w = windows(b, in, over, false);
-  if (over == Over::images && b.given("divisor_override") && b.integer("divisor_override") == 0)
+  if (over == aten::Over::images && b.given("divisor_override") && b.integer("divisor_override") == 0)
     b.fail("divisor_override", "divisor_override must not be zero", "expected a divisor");
   std::vector<AttributeValue> window = w.attributes();
   window.emplace_back(Attribute::count_include_pad, b.boolean("count_include_pad"));
-  const bool divides = over == Over::images && b.given("divisor_override");
+  const bool divides = over == aten::Over::images && b.given("divisor_override");
   window.emplace_back(Attribute::divisor_override, divides ? b.integer("divisor_override") : 0);
   const DType dtype = b.dtype(x);
   const Pooling work{w.out.elements(), w.taps()};
@@ -121,18 +118,6 @@ TensorId mean(LayerBuilder& b, TensorId x, Over over) {
   return y;
 }
 
-template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
-void over_images(LayerBuilder& b) {
-  b.expect_rank(4, "[N, C, H, W]");
-  b.output(pool(b, b.input(), Over::images));
-}
-
-template <TensorId (*pool)(LayerBuilder&, TensorId, Over)>
-void over_rows(LayerBuilder& b) {
-  b.expect_rank(3, "[N, C, L]");
-  b.output(aten::squeeze(b, pool(b, aten::unsqueeze(b, b.input(), 2), Over::rows), 2));
-}
-
 const ParameterDef kKernel{"kernel_size", ParameterType::pair, "", "size of the window"};
 const ParameterDef kStride{"stride", ParameterType::pair, "None", "step between windows; None: kernel_size"};
 const ParameterDef kPadding{"padding", ParameterType::pair, "0", "padding on each side, at most half the window"};
@@ -147,7 +132,7 @@ const LayerDef kLayers[] = {
      .math = "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
              "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
      .parameters = {kKernel, kStride, kPadding, kDilation, kIndices, kCeilMode},
-     .lower = over_images<largest>,
+     .lower = aten::over_images<largest>,
      .example = {.call = "MaxPool2d(2)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
@@ -165,7 +150,7 @@ const LayerDef kLayers[] = {
                     kCountPad,
                     {"divisor_override", ParameterType::integer, "None",
                      "divides by this instead of the window's size"}},
-     .lower = over_images<mean>,
+     .lower = aten::over_images<mean>,
      .example = {.call = "AvgPool2d(2)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 8, 7, 7},
@@ -176,7 +161,7 @@ const LayerDef kLayers[] = {
      .math = "x [N, C, L] -> y [N, C, P], sizes as MaxPool2d of an image of one row. Saved: x and the int64 index of "
              "each maximum.",
      .parameters = {kKernel, kStride, kPadding, kDilation, kIndices, kCeilMode},
-     .lower = over_rows<largest>,
+     .lower = aten::over_rows<largest>,
      .example = {.call = "MaxPool1d(2)",
                  .input_shapes = {{4, 8, 196}},
                  .output_shape = {4, 8, 98},
@@ -187,7 +172,7 @@ const LayerDef kLayers[] = {
      .math =
          "x [N, C, L] -> y [N, C, P], sizes as MaxPool1d without dilation. Saved: x, though only its sizes are read.",
      .parameters = {kKernel, kStride, kPadding, kCeilMode, kCountPad},
-     .lower = over_rows<mean>,
+     .lower = aten::over_rows<mean>,
      .example = {.call = "AvgPool1d(2)",
                  .input_shapes = {{4, 8, 196}},
                  .output_shape = {4, 8, 98},

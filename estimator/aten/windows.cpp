@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "estimator/aten/views.h"
+
 namespace gpuplan::aten {
 
 Pair pair_at_least(const LayerBuilder& b, std::string_view name, std::int64_t least, bool one_d) {
@@ -20,6 +22,15 @@ std::int64_t positions(const LayerBuilder& b, std::string_view what, std::int64_
     b.fail("kernel_size", "the " + std::string(what) + " reaches over " + std::to_string(reach) +
                               " positions, the padded input has " + std::to_string(padded));
   return free / stride + 1;
+}
+
+void lower_pool(LayerBuilder& b, Pool pool, Over over) {
+  if (over == Over::images) {
+    b.expect_rank(4, "[N, C, H, W]");
+    return b.output(pool(b, b.input(), over));
+  }
+  b.expect_rank(3, "[N, C, L]");
+  b.output(squeeze(b, pool(b, unsqueeze(b, b.input(), 2), over), 2));
 }
 
 std::int64_t groups_of(const LayerBuilder& b, std::int64_t in_channels, std::int64_t out_channels) {

@@ -18,6 +18,19 @@ constexpr std::int64_t reach(std::int64_t kernel, std::int64_t dilation) { retur
 std::int64_t positions(const LayerBuilder& b, std::string_view what, std::int64_t padded, std::int64_t reach,
                        std::int64_t stride, bool ceil_mode = false);
 
+/// What a pool is over: images, or sequences, which are images of one row (aten/src/ATen/native/Pooling.cpp).
+enum class Over { images, rows };
+using Pool = TensorId (*)(LayerBuilder& b, TensorId image, Over over);
+void lower_pool(LayerBuilder& b, Pool pool, Over over);
+template <Pool pool>
+void over_images(LayerBuilder& b) {
+  lower_pool(b, pool, Over::images);
+}
+template <Pool pool>
+void over_rows(LayerBuilder& b) {
+  lower_pool(b, pool, Over::rows);
+}
+
 /// A convolution's filter.
 struct Filter {
   Pair kernel, stride, padding, dilation;
