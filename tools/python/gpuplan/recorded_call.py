@@ -50,6 +50,8 @@ def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) 
         raise Unsupported("its results are no memory of their own")
     if not with_gradient(outputs):
         return Taken(forward, None)
+    if any(t.is_floating_point() and not t.requires_grad for t in outputs):
+        raise Unsupported("one of its results has a gradient, and another one has none")
     kept = alive_after(events) - set(named)
     after = taken_backward(inputs, outputs, kept, setting, allocator)
     return Taken(forward + saved(request, batch, setting, allocator), after)

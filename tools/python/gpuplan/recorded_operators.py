@@ -110,6 +110,8 @@ def settle(pending: Sequence[Pending]) -> List[str]:
     requests = list(dict.fromkeys(p.request for p in pending))
     if not requests:
         return []
+    if sys.stderr.isatty():
+        print(f"recording {len(requests)} calls without a layer on a simulated {simulated_gpu()} ...", file=sys.stderr)
     try:
         answers = dict(zip(requests, recorded(requests)))
     except GpuplanError as e:
