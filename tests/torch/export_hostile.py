@@ -235,6 +235,12 @@ def of_two_types() -> nn.Module:
     return model
 
 
+def requires(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    y = x.detach()
+    y.requires_grad = True
+    return y * 2
+
+
 ROWS, IMAGES = torch.zeros(2, 8), torch.zeros(2, 3, 8, 8)
 Made = Tuple[Callable[[], nn.Module], Any, List[str]]
 
@@ -259,6 +265,7 @@ EXPORTED: Dict[str, Made] = {
     "a frozen weight and a trained bias": (bias_alone, ROWS, ["frozen: true", "a.bias"]),
     "a module named null": (named_null, ROWS, ['- "null": Linear(8, 8)', 'block: "Null"']),
     "checkpoints that reenter": (lambda: nn.Sequential(nn.Linear(8, 8), Checkpointed(True)), ROWS, ["checkpoint: reentrant"]),
+    "a tensor that the forward has require a gradient": (lambda: Net(requires), ROWS, ["the gradient that export_hostile.py:", "Mul(other=2)"]),
     "a buffer that the forward changes": (lambda: Net(averages), ROWS, ["inplace=True"]),
     "checkpoints": (lambda: Checkpointed(False), ROWS, ["checkpoint: true"]),
     "a checkpoint of a lambda": (lambda: Net(lambda net, x: checkpoint(lambda y: F.relu(y * 2), x, use_reentrant=False)), ROWS,

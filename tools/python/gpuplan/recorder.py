@@ -110,12 +110,24 @@ class Recorder(TorchFunctionMode):
             answer = self.answer(args[0], name)
             if answer is not None:
                 return answer
+        if self.asks_for_gradient(name, func, args, kwargs):
+            return args[0] if name == "requires_grad_" else None
         if name in SILENT:
             return func(*args, **kwargs)
         if is_composed(func, name):
             with functions_followed(), self:
                 return func(*args, **kwargs)
         return self.call(func, name, args, kwargs)
+
+    def asks_for_gradient(self, name: str, func: Callable, args: tuple, kwargs: dict) -> bool:
+        """x.requires_grad = True of a tensor of the forward, as for checkpoints. A graph of autograd's would hold what Python lets go."""
+        named = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__set__" else name
+        wanted = [*args[1:], kwargs.get("requires_grad", True)][0]
+        if named not in ("requires_grad", "requires_grad_") or not args[0].is_meta or id(args[0]) in self.weights or not wanted:
+            return False
+        frame = caller()
+        self.notes[f"the gradient that {place_of(frame) if frame else 'the model'} asks for with requires_grad."] = None
+        return True
 
     def answer(self, tensor: torch.Tensor, name: str) -> Any:
         """What a healthy run is told where it asks for a value; None where nothing says so."""
