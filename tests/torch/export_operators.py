@@ -231,6 +231,7 @@ OPERATORS: Dict[str, Operator] = {
     "adaptive_max_pool1d": lambda net, x: F.adaptive_max_pool1d(x.flatten(2), 5),
     "softmin": lambda net, x: F.softmin(x, dim=-1) * 2,
     "tanhshrink": lambda net, x: F.tanhshrink(x) * 2,
+    "einsum_by_letter": lambda net, x: torch.einsum("bcnd,hnd->bch", x * 2, net.scale),
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }
 

@@ -49,7 +49,7 @@ def write_einsum(w: Writer) -> None:
         raise Unsupported(equation)
     both = [c for c in wanted if c in left and c in right]
     only_left, only_right = [c for c in wanted if c not in right], [c for c in wanted if c not in left]
-    summed = [c for c in left if c not in wanted]
+    summed = sorted(c for c in left if c not in wanted)  # those of the result come first, the others by letter
     product = w.results()[0]
     # Autocast gives einsum its operands (autocast_mode.h), before any is reshaped.
     cast = [w.inner(list(x.shape), x) for x in operands]
