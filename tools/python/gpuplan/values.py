@@ -23,9 +23,17 @@ class Value:
         self.kind = "activation"  # or "parameter", "buffer", "input"
         self.contiguous = tensor.is_contiguous()
         self.stays = False  # in an attribute, after the step
-        self.everywhere: Optional[bool] = None  # booleans, where all are known to be the same
+        self.everywhere = same_everywhere(tensor)  # booleans, where all are known to be the same
         self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
         self.order = () if self.contiguous else order_of(tensor)
+
+
+def same_everywhere(tensor: torch.Tensor) -> Optional[bool]:
+    """Of a tensor on the host, which has data: True of ones, False of zeros. Of integers logic is another one."""
+    if tensor.device.type != "cpu" or not (tensor.is_floating_point() or tensor.dtype == torch.bool) or tensor.numel() == 0:
+        return None
+    first = tensor.flatten()[0].item()
+    return bool(first) if first in (0, 1) and bool((tensor == first).all()) else None
 
 
 def order_of(tensor: torch.Tensor) -> Tuple[int, ...]:

@@ -42,6 +42,8 @@ SHAPING = frozenset("to long int float bool expand repeat view reshape unsqueeze
 
 def made_of_ones(w: Writer, padding: Any) -> bool:
     """A mask that the model makes because it was given none, also of several parts."""
+    if isinstance(padding, Value) and padding.everywhere:
+        return True
     made = next((c for c in flattened_calls(w.lowering.run.top.steps) if isinstance(padding, Value) and padding in c.results), None)
     if made is None or made.name in ("ones", "new_ones", "ones_like"):
         return made is not None
