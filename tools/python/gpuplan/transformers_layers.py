@@ -103,18 +103,19 @@ def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> An
     given = inspect.signature(original).bind(*args, **kwargs).arguments
     embeddings = given.get("inputs_embeds", given.get("input_embeds"))
     padding = given.get("attention_mask")
+    eager = getattr(given.get("config"), "_attn_implementation", None) == "eager"  # eager_mask() never skips it, and gives numbers
+    dtype = embeddings.dtype if eager else torch.bool
     if padding is not None and padding.dim() != 2:
         return original(*args, **kwargs)  # it is the mask
     if padding is not None:
         refuse_other_masks(name, given)
-        return torch.ones(padding.shape[0], 1, embeddings.shape[1], padding.shape[1], dtype=torch.bool, device="meta")
+        return torch.ones(padding.shape[0], 1, embeddings.shape[1], padding.shape[1], dtype=dtype, device="meta")
     if not masks_later_keys(name, given.get("config")):
         return original(*args, **kwargs)  # nothing is masked
     window = getattr(given.get("config"), "sliding_window", None) if name != "create_causal_mask" else None
-    eager = getattr(given.get("config"), "_attn_implementation", None) == "eager"  # eager_mask() never skips it
     if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window) and may_skip(given) and not eager:
         return None  # nothing is computed: attention is called as causal
-    return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=torch.bool, device="meta")
+    return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=dtype, device="meta")
 
 
 def may_skip(given: Dict[str, Any]) -> bool:
