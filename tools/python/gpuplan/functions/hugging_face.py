@@ -63,7 +63,9 @@ def write_causal_mask(w: Writer, embeddings: Value, options: List[Tuple[str, Any
     else:
         arguments.append(("packed", Variable("packed == 1")))
     if positions is None:
-        positions = next(v for v in w.body.frame.inputs if v.dtype == torch.int64 and len(v.shape) == 2)
+        positions = next((v for v in w.body.frame.inputs if v.dtype == torch.int64 and len(v.shape) == 2), None)
+    if positions is None:
+        raise Unsupported("of embeddings alone")
     w.emit("CausalMask", arguments + options, [embeddings, positions])
 
 
