@@ -159,7 +159,9 @@ void lower(LayerBuilder& b) {
   const std::vector<TensorId> x = operands(b, list);
   const bool of_first = list == Autocast::first || list == Autocast::recorded;
   const aten::RecordedAt at{b.batch(), of_first ? first_type(b, x) : type_of(b, x), b.autocast().value_or(DType::bf16)};
-  if (at.type == DType::fp64) b.fail("the operator was recorded in fp32 and in half types, not in fp64");
+  if (at.type == DType::fp64)
+    b.fail(std::string(b.word("operator")) +
+           " was recorded in fp32 and in half types, not in fp64; gpuplan shadow --learn plans the step of any script");
   const aten::RecordedCall call = aten::recorded_forward(b, recording_of(b, x, at.type, list, "forward"), at);
   const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
     return b.emit(Operator::recorded, work, x, result);
@@ -206,7 +208,8 @@ const LayerDef kLayers[] = {
                     {"backward", ParameterType::word, "None", "what its backward allocated"},
                     {"half_forward", ParameterType::word, "None", "in half types, where it is another; or refused"},
                     {"half_backward", ParameterType::word, "None", "the same of backward"},
-                    {"mixed_forward", ParameterType::word, "None", "with its first operand alone in half types"},
+                    {"mixed_forward", ParameterType::word, "None",
+                     "what the model computed in half types, its weights in fp32"},
                     {"mixed_backward", ParameterType::word, "None", "the same of backward"},
                     {"amp_forward", ParameterType::word, "None", "under autocast, of operands in fp32"},
                     {"amp_backward", ParameterType::word, "None", "the same of backward"},

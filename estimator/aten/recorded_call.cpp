@@ -170,6 +170,11 @@ class Scratch {
   std::vector<std::int64_t> allocations_;
 };
 
+bool has_gradient_of(const RecordedCall& call, int input) {
+  return std::ranges::find(call.of, input) != call.of.end() ||
+         std::ranges::find(call.passed, input, &RecordedCall::Same::input) != call.passed.end();
+}
+
 }  // namespace
 
 RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at) {
@@ -212,15 +217,6 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
       b.fail(argument, "y" + std::to_string(kept) + " is no output", "expected one of them");
   return call;
 }
-
-namespace {
-
-bool has_gradient_of(const RecordedCall& call, int input) {
-  return std::ranges::find(call.of, input) != call.of.end() ||
-         std::ranges::find(call.passed, input, &RecordedCall::Same::input) != call.passed.end();
-}
-
-}  // namespace
 
 RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at,
                                std::span<const TensorId> inputs, int outputs) {

@@ -10,9 +10,9 @@ that the exporter does; a case that a release cannot make is skipped and named. 
 from __future__ import annotations
 
 import argparse
-import os
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile

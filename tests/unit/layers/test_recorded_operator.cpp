@@ -141,7 +141,8 @@ TEST_CASE("words that are none are errors that say what was expected") {
         std::string::npos);
   CHECK(error_of("forward=\"y0=float[b,8]\", autocast=some") == "Aten: \"some\" is none of autocast's lists");
   CHECK(error_of("forward=\"y0=float[b,8]\"", DType::fp64) ==
-        "Aten: the operator was recorded in fp32 and in half types, not in fp64");
+        "Aten: cumprod was recorded in fp32 and in half types, not in fp64; gpuplan shadow --learn plans the step of "
+        "any script");
   CHECK(error_of("forward=\"y0=float[b,8]\", half_forward=refused", DType::fp16) ==
         "Aten: PyTorch's cumprod does not take fp16");
 }

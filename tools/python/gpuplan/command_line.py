@@ -83,8 +83,8 @@ def parser_of(called: str) -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan export") -> int:
     options = parser_of(called).parse_args(arguments)
-    simulate(options.gpu)
     try:
+        simulate(options.gpu)
         text = exported(options)
         with open(options.output, encoding="utf-8") as file:
             was = file.read()
@@ -94,7 +94,8 @@ def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gp
         for line in remarks_of(text):
             print(line, file=sys.stderr)
     except GpuplanError as e:
-        print(f"error: {e}", file=sys.stderr)
+        text = str(e)  # the program's own begins with the word
+        print(text if text.startswith("error: ") else f"error: {text}", file=sys.stderr)
         return 1
     except ImportError as e:
         print(f"error: {options.model}: {e}", file=sys.stderr)

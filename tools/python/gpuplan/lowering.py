@@ -10,7 +10,7 @@ from torch import nn
 from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
-from gpuplan.recorded_operators import Pending, called_name, request_of
+from gpuplan.recorded_operators import Pending, called_name, changes_its_operand, request_of
 from gpuplan.recorder import Recorder
 from gpuplan.transformers_layers import converts_for
 from gpuplan.values import FOREVER, Batch, Call, Frame, Value, dtype_name, flat_values, flattened_calls, unique
@@ -302,7 +302,7 @@ class Lowering:
     def record(self, body: Body, call: Call, why: str) -> None:
         """What no layer takes is the operator itself, as a simulated GPU will run it."""
         operands = unique(flat_values((call.args, call.kwargs)))
-        in_place = may_be_in_place(call)
+        in_place = changes_its_operand(call)
         if call.results and set(call.results) <= set(operands) and not in_place:
             return  # it returns what it was given, as a dropout in eval mode
         wanting = [v for v in operands if self.has_gradient(v)]
@@ -316,11 +316,6 @@ class Lowering:
         entry = Writer(self, body, call).emit("Aten", [], operands, None if changed is None else [changed])
         entry.name = body.fresh_name(called_name(call))
         self.pending.append(Pending(entry, request, call, why))
-
-
-def may_be_in_place(call: Call) -> bool:
-    named = call.name.endswith("_") and not call.name.endswith("__") or call.name in ("__setitem__", "__iadd__", "__imul__", "__ifloordiv__")
-    return named or bool(call.kwargs.get("inplace")) or set(call.results) == set(flat_values(call.args)[:1]) and True in call.args
 
 
 # What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).

@@ -7,18 +7,18 @@ import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from gpuplan.entries import Entry
 from gpuplan.errors import GpuplanError, Unsupported
-from gpuplan.program import HERE
 from gpuplan.recorded_request import Operand, Request, path_of
-from gpuplan.recorded_words import answer_read, arguments
-from gpuplan.shadowed import run_command
-from gpuplan.simulated import simulated_gpu
+from gpuplan.recorded_words import BATCHES, answer_read, arguments
+from gpuplan.simulated import last_line, run_simulated, simulated_gpu
 from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
+
+LARGE = 1 << 20  # bytes of scratch that a plan's reader is told of
 
 
 class Pending(NamedTuple):
@@ -33,6 +33,11 @@ class Pending(NamedTuple):
 def called_name(call: Call) -> str:
     """`kthvalue`, or the class of an autograd.Function."""
     return call.name.rpartition(" ")[2].strip("_")
+
+
+def changes_its_operand(call: Call) -> bool:
+    named = call.name.endswith("_") and not call.name.endswith("__") or call.name in ("__setitem__", "__iadd__", "__imul__", "__ifloordiv__")
+    return named or bool(call.kwargs.get("inplace")) or set(call.results) == set(flat_values(call.args)[:1]) and True in call.args
 
 
 def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Value]) -> Request:
@@ -90,8 +95,7 @@ def answers_with(requests: Sequence[Request], scratch: str) -> List[Dict[str, An
         asked = os.path.join(folder, "requests")
         with open(asked, "w", encoding="utf-8") as file:
             json.dump([sys.path, [dataclasses.asdict(r) for r in requests]], file)
-        path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.recorded_call", asked, folder], gpu=simulated_gpu(), scratch=scratch, quiet=True)
+        ended = run_simulated("gpuplan.recorded_call", asked, folder, scratch=scratch)
         return [read(os.path.join(folder, str(n)), ended.output) for n in range(len(requests))]
 
 
@@ -101,26 +105,39 @@ def read(path: str, output: str) -> Dict[str, Any]:
             answer: Dict[str, Any] = json.load(file)
             return answer
     except (OSError, ValueError):
-        lines = [line.strip() for line in output.splitlines() if line.strip()]
-        return {"why": "PyTorch ended while it ran" + (f": {lines[-1]}" if lines else "")}
+        return {"why": f"PyTorch ended while it ran: {last_line(output)}"}
 
 
-def settle(pending: Sequence[Pending]) -> List[str]:
-    """Writes what was recorded into the entries. Returns the calls of which there is no recording, and why."""
+def note_of(call: Call, found: Sequence[Tuple[str, str]]) -> str:
+    """Of scratch that a plan takes from a line, where it is large; empty where there is none."""
+    tables = [word for _, text in found for word in text.split() if ":" in word]
+    largest = max((int(part.split(":")[1]) for word in tables for part in word.split("+")[1].split(",")), default=0)
+    return "" if largest < LARGE else (f"the scratch of {called_name(call)} at batches other than {', '.join(map(str, BATCHES))}, which plans take from "
+                                       "the line between two of them.")
+
+
+class Settled(NamedTuple):
+    refused: List[str]  # calls of which there is no recording, and why
+    notes: List[str]  # for the spec
+
+
+def settle(pending: Sequence[Pending]) -> Settled:
+    """Writes what was recorded into the entries."""
     requests = list(dict.fromkeys(p.request for p in pending))
     if not requests:
-        return []
+        return Settled([], [])
     if sys.stderr.isatty():
         print(f"recording {len(requests)} calls without a layer on a simulated {simulated_gpu()} ...", file=sys.stderr)
     try:
         answers = dict(zip(requests, recorded(requests)))
     except GpuplanError as e:
         answers = {request: e.message for request in requests}
-    refused = []
+    refused, notes = [], []
     for entry, request, call, why in pending:
         found = answers[request]
         if isinstance(found, str):
             refused.append(f"{call.source}: {call.name} ({why}, and it cannot be recorded: {found})")
         else:
             entry.arguments = [("", called_name(call)), *found]
-    return refused
+            notes.append(note_of(call, found))
+    return Settled(refused, list(filter(None, notes)))

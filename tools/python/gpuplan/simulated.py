@@ -2,6 +2,10 @@
 from __future__ import annotations
 
 import os
+import sys
+
+from gpuplan.program import HERE
+from gpuplan.shadowed import Run, run_command
 
 VARIABLE = "GPUPLAN_EXPORT_GPU"
 
@@ -12,5 +16,17 @@ def simulated_gpu() -> str:
 
 
 def simulate(gpu: str) -> None:
+    """By one of its names. Raises GpuplanError where there is no such GPU."""
     if gpu:
-        os.environ[VARIABLE] = gpu
+        os.environ[VARIABLE] = run_command(["true"], gpu=gpu, quiet=True).to_dict()["gpu"]
+
+
+def run_simulated(module: str, *words: str, scratch: str) -> Run:
+    """A module of this package on that GPU."""
+    path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    return run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", module, *words], gpu=simulated_gpu(), scratch=scratch, quiet=True)
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "without a word"

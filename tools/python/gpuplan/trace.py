@@ -64,7 +64,9 @@ def refuse_unknown(traced: Sequence[Traced]) -> None:
     """What no layer takes and no simulated GPU has run."""
     unknown = dict.fromkeys(u for t in traced for u in t.lowering.unknown)
     if not unknown:
-        unknown = dict.fromkeys(settle([p for t in traced for p in t.lowering.pending]))
+        settled = settle([p for t in traced for p in t.lowering.pending])
+        unknown = dict.fromkeys(settled.refused)
+        traced[0].run.notes.update(dict.fromkeys(settled.notes))
         for t in traced:
             t.lowering.pending.clear()
     if unknown:

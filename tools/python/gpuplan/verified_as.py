@@ -24,9 +24,9 @@ def main(arguments: List[str]) -> int:
 
     out, spec, settings, *words = arguments
     options = parser_of("gpuplan").parse_args(words)
-    simulate(options.gpu)
     step = Step(**json.loads(settings))
     try:
+        simulate(options.gpu)
         found = verified(spec, named(options.model, options.arg, options.config, options.input), options.on_gpu, [step])
     except GpuplanError as error:
         sys.stderr.write(f"error: {error}\n")

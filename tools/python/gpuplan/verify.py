@@ -14,9 +14,8 @@ import torch
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.header import Verdict
 from gpuplan.named import Named
-from gpuplan.program import HERE, run_json
-from gpuplan.shadowed import run_command
-from gpuplan.simulated import simulated_gpu
+from gpuplan.program import run_json
+from gpuplan.simulated import last_line, run_simulated, simulated_gpu
 from gpuplan.stepped import Measured, Request, Step, StepAt
 
 BATCHES = (4, 6)
@@ -112,8 +111,7 @@ def _measured(request: Request, scratch: str) -> List[Measured]:
         asked = os.path.join(folder, "request")
         with open(asked, "w", encoding="utf-8") as file:
             json.dump(dataclasses.asdict(dataclasses.replace(request, output=folder)), file)
-        path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
-        ended = run_command(["env", f"PYTHONPATH={path}", sys.executable, "-m", "gpuplan.stepped", asked], gpu=simulated_gpu(), scratch=scratch, quiet=True)
+        ended = run_simulated("gpuplan.stepped", asked, scratch=scratch)
         return [_read(os.path.join(folder, str(n)), run, ended.output) for n, run in enumerate(request.runs)]
 
 
@@ -126,8 +124,3 @@ def _read(at: str, run: StepAt, output: str) -> Measured:
         with open(at + ".error", encoding="utf-8") as file:
             why = file.read()
     raise ExportError(f"the model's own step in {run.step.mode} mode at batch {run.batch} ended with {why}")
-
-
-def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "without a word"
