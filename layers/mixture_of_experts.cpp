@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "estimator/aten/grouped_product.h"
 #include "estimator/aten/linear.h"
 #include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
@@ -95,55 +96,12 @@ Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   return {ends, narrow, counts};
 }
 
-// A product for every expert. On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions and
-// 512 bytes a multiprocessor (aten/src/ATen/native/cuda/GroupMM.cu); others multiply expert by expert.
-OpaqueKernel grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, std::int64_t k,
-                             std::int64_t experts, DType dtype) {
-  constexpr std::int64_t kProblemBytes = 60, kWorkspaceOfMultiprocessor = 512;
-  ScratchProgram program;
-  if (dtype == DType::bf16 && b.gpu().capability_major == 9) {
-    ScratchWriter w(program);
-    w.result();
-    w.allocate(experts * kProblemBytes);
-    w.allocate(b.gpu().sm_count * kWorkspaceOfMultiprocessor);
-    w.release_all();
-  }
-  OpaqueKernel what = aten::opaque_kernel(program);
-  what.macs = checked_mul(checked_mul(m, n), k);
-  return what;
-}
-
-// x [pairs, k] times each expert's weight [experts, n, k], transposed.
-TensorId grouped_linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId ends) {
-  const Shape w = b.shape(weight);
-  const std::int64_t pairs = b.shape(x)[0];
-  const DType dtype = b.dtype(x);
-  const OpaqueKernel product = grouped_product(b, pairs, w[1], w[2], w[0], dtype);
-  const TensorId y = b.emit(Operator::_grouped_mm, product, {x, weight, ends}, {pairs, w[1]}, dtype);
-  b.attributes({{Attribute::gradient_of, 0}});
-  if (NodeBuilder node = b.node("GroupedMmBackward0", y, {x, weight})) {
-    Operand dw = 0;
-    Operand dx = 0;
-    if (node.needs(weight)) {
-      dw = node.run(Operator::_grouped_mm, product, {node.grad(), x, ends}, w, dtype);
-      node.attributes({{Attribute::gradient_of, 2}});
-    }
-    if (node.needs(x)) {
-      dx = node.run(Operator::_grouped_mm, product, {node.grad(), weight, ends}, b.shape(x), dtype);
-      node.attributes({{Attribute::gradient_of, 1}});
-    }
-    if (node.needs(x)) node.give(x, dx);
-    if (node.needs(weight)) node.give(weight, dw);
-  }
-  return y;
-}
-
 // down(silu(gate) * up), of one projection that holds gate and up.
 TensorId gated_mlp(LayerBuilder& b, TensorId x, TensorId gate_up, TensorId down, TensorId ends, const Sizes& n) {
-  const TensorId both = grouped_linear(b, x, gate_up, ends);
+  const TensorId both = aten::grouped_product(b, x, gate_up, ends);
   const std::vector<TensorId> parts = aten::split(b, both, 1, std::array{n.inner, n.inner}, "SplitBackward0");
   const TensorId gated = aten::mul(b, aten::unary(b, parts[0], aten::kSilu), parts[1]);
-  return grouped_linear(b, gated, down, ends);
+  return aten::grouped_product(b, gated, down, ends);
 }
 
 // The places of the pairs before they were sorted.

@@ -132,7 +132,14 @@ def saved_for_nothing(net: Net, x: torch.Tensor) -> torch.Tensor:
     return y if pooled.dim() == 4 else pooled
 
 
+def grouped_mm(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Of transformers' experts."""
+    return F.grouped_mm(rows.reshape(-1, rows.shape[-1]), weights, offs=torch.zeros(64, dtype=torch.int32, device=rows.device)) * 3
+
+
 SIZE = (64, 20, 24)
+
+
 OPERATORS: Dict[str, Operator] = {
     "index_rows": lambda net, x: x.mean() * net.table[:, 0][net.positions],
     "index_columns": lambda net, x: x.mean() * net.table[0].t()[:, net.rows],
@@ -188,6 +195,10 @@ OPERATORS: Dict[str, Operator] = {
     "attention_of_one_key_head": attention,
     "attention_of_five_dimensions": windowed_attention,
     "cumsum": lambda net, x: x * torch.zeros(x.shape[2:], dtype=torch.bool, device=x.device).logical_not().cumsum(1, dtype=torch.float32),
+    "cumsum_of_integers": lambda net, x: x * (x > 0).int().cumsum(1, dtype=torch.int32),
+    "grouped_mm": lambda net, x: grouped_mm((x * 2)[..., :16, 0].contiguous(), net.scale[:, :16]),
+    "grouped_mm_transposed": lambda net, x: grouped_mm((x * 2)[:, :, 0].contiguous(), net.scale[:, :16].transpose(1, 2).contiguous()),
+    "arange_of_rows": lambda net, x: x.flatten(0, 1) * torch.arange(x.shape[0] * x.shape[1], device=x.device)[:, None, None],
     "mean_in_float": lambda net, x: x * x.mean(-1, keepdim=True, dtype=torch.float32).to(x.dtype),
     "sum_in_float": lambda net, x: x * x.sum((2, 3), keepdim=True, dtype=torch.float32).type_as(x),
     "softmax_in_float": lambda net, x: F.softmax(x, dim=-1, dtype=torch.float32).to(x.dtype),
@@ -237,7 +248,7 @@ OPERATORS: Dict[str, Operator] = {
 
 
 # What runs otherwise in half precision, and is compared in bf16 too.
-IN_HALF = ("float_weight", "type_by_name", "mean_in_float", "sum_in_float", "softmax_in_float", "log_softmax_in_float",
+IN_HALF = ("grouped_mm", "grouped_mm_transposed", "float_weight", "type_by_name", "mean_in_float", "sum_in_float", "softmax_in_float", "log_softmax_in_float",
            "softmax_positional", "softmax_in_its_type", "sum_in_its_type", "sum_by_name")
 
 

@@ -68,7 +68,7 @@ def rotary_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]
     """cos and sin of positions. Frequencies that a longer sequence replaces are another module."""
     kind = str(getattr(module, "rope_type", "default"))
     source = source_of(type(module).forward)
-    if "dynamic" in kind or kind == "longrope" or "cos = emb.cos() * self.attention_scaling" not in source:
+    if "dynamic" in kind or kind == "longrope" or "cos = emb.cos() * self.attention_scaling" not in source or "torch.cat((freqs, freqs)" not in source:
         return None
     config = module.config
     base = (getattr(config, "rope_parameters", None) or {}).get("rope_theta") or getattr(config, "rope_theta", 10000.0)

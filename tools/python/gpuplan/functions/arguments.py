@@ -16,9 +16,10 @@ def number(value: Any) -> bool:
 
 
 def type_asked(w: Writer) -> List[Tuple[str, Any]]:
-    """The type that the code names for a call, which takes precedence over --precision and autocast."""
-    dtype = w.call.dtype_given() if w.call.to == Type() else None
-    return [("dtype", dtype_name(dtype))] if dtype is not None else []
+    """The type that the code names for a call, which takes precedence over --precision and autocast; one of integers follows neither."""
+    dtype = w.call.dtype_given()
+    named = dtype is not None and (w.call.to == Type() or not dtype.is_floating_point)
+    return [("dtype", dtype_name(dtype))] if named else []
 
 
 def inferred_shape(shape: Sequence[Any]) -> List[int]:
@@ -39,17 +40,26 @@ def integers_of(w: Writer, name: str) -> List[int]:
 
 
 def made_of_sizes(w: Writer, op: str, arguments: Sequence[Tuple[str, Any]]) -> None:
-    """A tensor that the call makes of its arguments alone."""
+    """A tensor that the call makes of its arguments alone; one with a multiple of the batch is a view of the batch and the multiple."""
     out = w.results()[0]
-    if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
-        raise Unsupported("of a multiple of the batch")
     default = torch.int64 if op == "Arange" else torch.float32
     like = w.call.to.like if w.call.to and op in FILLED and out.dtype == default else None
-    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [] if like is None else [like])
+    made = w.inner(apart(out.shape), out) if apart(out.shape) != list(out.shape) else out
+    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [] if like is None else [like], [made])
+    if made is not out:
+        w.emit("View", [("", n) for n in inferred_shape(out.shape)], [made], view=True)
+
+
+def apart(shape: Sequence[Any]) -> List[Any]:
+    """Sizes, of which those that are a multiple of the batch are two: 6 for each sample are the batch and 6."""
+    sizes: List[Any] = []
+    for n in shape:
+        sizes += [Batch(1), n.times] if isinstance(n, Batch) and n.times != 1 else [n]
+    return sizes
 
 
 def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:
-    return [("", "_" if isinstance(n, Batch) else n) for n in w.results()[0].shape]
+    return [("", "_" if isinstance(n, Batch) else n) for n in apart(w.results()[0].shape)]
 
 
 def refuse_gradient(w: Writer) -> None:

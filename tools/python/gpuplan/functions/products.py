@@ -14,6 +14,14 @@ def write_matmul(w: Writer) -> None:
     w.emit("MatMul", [], [w.x, w.argument(1, "other", w.kwargs.get("mat2"))])
 
 
+@handles("grouped_mm", "_grouped_mm")
+def write_grouped_mm(w: Writer) -> None:
+    ends = w.argument(2, "offs")
+    if len(w.x.shape) != 2 or not isinstance(ends, Value):
+        raise Unsupported("of groups of another kind")
+    w.emit("GroupedMM", [], [w.x, w.argument(1, "mat_b", w.kwargs.get("mat2")), ends])
+
+
 @handles("baddbmm")
 def write_baddbmm(w: Writer) -> None:
     """Attention's scores on a mask: the product's result holds the mask before."""
