@@ -17,6 +17,8 @@ struct EmbeddedFile {
 std::span<const EmbeddedFile> embedded_models();
 /// configs/huggingface/*.yaml, sorted by name: what models of Hugging Face's are made of that the zoo has not.
 std::span<const EmbeddedFile> embedded_huggingface();
+/// configs/families/*.yaml, sorted by name: templates of what the importer makes of a config.json.
+std::span<const EmbeddedFile> embedded_families();
 /// configs/gpus/*.yaml, sorted by name.
 std::span<const EmbeddedFile> embedded_gpus();
 /// configs/instances/*.csv, one for each provider, sorted by name.

@@ -62,7 +62,10 @@ def batch_of(cls, config, trains):
         labels = zeros(TARGETS)
         batch = {"labels": labels} if cls.endswith("Generation") else {"decoder_input_ids": labels}
         batch["input_features"] = zeros(config.num_mel_bins, 2 * config.max_source_positions, dtype=torch.float32)
-    elif cls in ("T5Model", "T5ForConditionalGeneration"):
+    elif cls in ("CLIPModel", "SiglipModel"):
+        size = config.vision_config.image_size
+        return {"input_ids": zeros(TOKENS), "pixel_values": zeros(3, size, size, dtype=torch.float32)}
+    elif cls in ("T5Model", "T5ForConditionalGeneration", "BartForConditionalGeneration"):
         labels = zeros(TARGETS)
         batch = {"labels": labels} if cls.endswith("Generation") else {"decoder_input_ids": labels}
         return {**batch, "input_ids": zeros(TOKENS)}
@@ -118,6 +121,7 @@ def steps(name, mode):
         end("start")
         with torch.no_grad():
             out = model(**batch)
+            out = [value for name, value in out.items() if name != "loss"]  # where labels are inputs of the model, too
         end("forward")
         del out
 
@@ -135,7 +139,7 @@ def planned(gpuplan, name, mode):
         command += ["--attention", values["_attn_implementation"]]
     if values["model_type"] not in ("vit", "whisper"):
         command += ["--seq", str(TOKENS)]
-    if values["architectures"][0] in ("T5Model", "T5ForConditionalGeneration", "WhisperModel"):
+    if values["architectures"][0] in ("T5Model", "T5ForConditionalGeneration", "BartForConditionalGeneration", "WhisperModel"):
         command += ["--set", "target=%d" % TARGETS]
     done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout.startswith("{"):

@@ -33,19 +33,30 @@ Config::Config(const Source& source) : file_(source.name), root_(parse_json(sour
     throw Error("a config.json holds an object, not " + std::string(describe(root_.kind))).at(root_.mark);
 }
 
+const JsonValue* Config::written(std::string_view key) const {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return root_.find(key);
+  const JsonValue* const within = root_.find(key.substr(0, dot));
+  if (within == nullptr || within->kind == JsonValue::Kind::null) return nullptr;
+  if (within->kind != JsonValue::Kind::object)
+    throw Error(quoted(key.substr(0, dot)) + " must be an object, not " + std::string(describe(within->kind)))
+        .at(within->mark);
+  return within->find(key.substr(dot + 1));
+}
+
 const JsonValue* Config::find(std::string_view key) const {
-  const JsonValue* const value = root_.find(key);
+  const JsonValue* const value = written(key);
   return value == nullptr || value->kind == JsonValue::Kind::null ? nullptr : value;
 }
 
 bool Config::has_null(std::string_view key) const {
-  const JsonValue* const value = root_.find(key);
+  const JsonValue* const value = written(key);
   return value != nullptr && value->kind == JsonValue::Kind::null;
 }
 
 Error Config::wrong(std::string_view key, const std::string& message) const {
   Error error(message);
-  const JsonValue* const value = root_.find(key);
+  const JsonValue* const value = written(key);
   return error.at(value == nullptr ? root_.mark : value->mark);
 }
 

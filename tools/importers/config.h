@@ -18,7 +18,8 @@ class Config {
   explicit Config(const Source& source);
 
   const std::string& file() const { return file_; }
-  /// The value of a key; nullptr where it is missing or null.
+  /// The value of a key, or of one in an object within ("vision_config.hidden_size"); nullptr where it is missing or
+  /// null.
   const JsonValue* find(std::string_view key) const;
 
   /// True where the key is there and null.
@@ -46,6 +47,7 @@ class Config {
   Error wrong(std::string_view key, const std::string& message) const;
 
  private:
+  const JsonValue* written(std::string_view key) const;
   std::int64_t whole(std::string_view key, std::int64_t least) const;
   const JsonValue& require(std::string_view key, JsonValue::Kind kind) const;
 

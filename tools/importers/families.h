@@ -58,6 +58,8 @@ struct Rotary {
 /// Puts theta, and the variable `rotary` where a part of a head is turned, into the spec. Throws Error for kinds of
 /// scaling that run other operations.
 void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec);
+/// Theta as it is written. Throws Error for frequencies that depend on the batch.
+std::string rotary_base(const Config& config, const std::string& otherwise);
 
 /// The template's default length where the model has as many positions, or all of its positions.
 void set_tokens(SpecText& spec, std::string_view variable, std::int64_t usual, std::int64_t positions,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tools/importers/families.h"
+#include "tools/importers/family_template.h"
 #include "tools/importers/import.h"
 
 namespace gpuplan {
@@ -38,18 +39,23 @@ constexpr Family kFamilies[] = {
     {"whisper", whisper_spec},
 };
 
-const Family& family_of(const Config& config) {
-  std::vector<std::string> names;
+std::vector<std::string> known_families() {
+  std::vector<std::string> names = families_with_template();
+  for (const Family& family : kFamilies) names.emplace_back(family.model_type);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+SpecText spec_of_family(const Config& config) {
+  const std::vector<std::string> names = known_families();
   std::string known;
-  for (const Family& family : kFamilies) {
-    names.emplace_back(family.model_type);
-    known += (known.empty() ? "" : ", ") + names.back();
-  }
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
   if (config.find("model_type") == nullptr)
     throw config.wrong("model_type", "\"model_type\" is missing").help("the families that are known: " + known);
   const std::string type = config.word("model_type", "");
   for (const Family& family : kFamilies)
-    if (family.model_type == type) return family;
+    if (family.model_type == type) return family.spec(config);
+  if (std::optional<SpecText> spec = spec_of_template(config, type)) return *std::move(spec);
   // A later generation of a family has the older one's name in its own, and other layers.
   for (const std::string& name : names)
     if (type.starts_with(name))
@@ -189,9 +195,8 @@ void set_tokens(SpecText& spec, std::string_view variable, std::int64_t usual, s
 
 std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
   const Config config(source);
-  const Family& family = family_of(config);
   refuse_everywhere(config);
-  SpecText spec = family.spec(config);
+  SpecText spec = spec_of_family(config);
   spec.add_comment(type_comment(config) + attention_comment(config));
   return std::make_shared<const Source>(Source{import_name(source.name), spec.text()});
 }

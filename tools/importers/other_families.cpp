@@ -3,6 +3,7 @@
 
 #include "tools/importers/families.h"
 #include "tools/importers/heads.h"
+#include "tools/importers/numbered_layers.h"
 
 namespace gpuplan {
 
@@ -105,7 +106,6 @@ SpecText t5_spec(const Config& config) {
   const std::int64_t hidden = config.size("d_model", 512), layers = config.size("num_layers", 6);
   const std::int64_t decoder_layers = config.size("num_decoder_layers", layers);
   const std::int64_t heads = config.size("num_heads", 8);
-  constexpr std::int64_t kMostLayers = 1000;  // each is written down
   if (layers > kMostLayers) throw config.wrong("num_layers", "\"num_layers\" is above 1000");
   if (decoder_layers > kMostLayers) throw config.wrong("num_decoder_layers", "\"num_decoder_layers\" is above 1000");
   const bool tied = config.flag("tie_word_embeddings", true);

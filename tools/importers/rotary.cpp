@@ -44,18 +44,36 @@ std::string number_in(const JsonValue& rope, std::string_view key, const std::st
   return value->text;
 }
 
+const JsonValue* object_at(const Config& config, std::string_view key) {
+  const JsonValue* const value = config.find(key);
+  if (value != nullptr && value->kind != JsonValue::Kind::object)
+    throw config.wrong(key,
+                       "\"" + std::string(key) + "\" must be an object, not " + std::string(describe(value->kind)));
+  return value;
+}
+
 }  // namespace
+
+std::string rotary_base(const Config& config, const std::string& otherwise) {
+  std::string theta = config.positive("rope_theta", otherwise);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const JsonValue* const rope = object_at(config, key);
+    if (rope == nullptr) continue;
+    if (!scaling_of(*rope, false).empty())
+      throw config.wrong(key, "positions that depend on the batch are not modelled for this family");
+    expect_plain(*rope);
+    theta = number_in(*rope, "rope_theta", theta);
+  }
+  return theta;
+}
 
 void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
   std::string theta = config.positive("rope_theta", otherwise.theta);
   std::string scaling;
   std::string part = config.positive("partial_rotary_factor", otherwise.part);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const JsonValue* const rope = config.find(key);
+    const JsonValue* const rope = object_at(config, key);
     if (rope == nullptr) continue;
-    if (rope->kind != JsonValue::Kind::object)
-      throw config.wrong(key,
-                         "\"" + std::string(key) + "\" must be an object, not " + std::string(describe(rope->kind)));
     scaling = scaling_of(*rope, config.word("model_type", "") == "phi3");
     expect_plain(*rope);
     theta = number_in(*rope, "rope_theta", theta);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/importers/numbered_layers.h"
+
 namespace gpuplan {
 
 namespace {
@@ -28,8 +30,6 @@ std::vector<bool> windowed_layers(const Config& config, std::vector<bool> otherw
   }
   return windowed;
 }
-
-constexpr std::int64_t kMostLayers = 1000;  // each is written down
 
 struct Read {
   std::string mask, tables;

@@ -66,7 +66,7 @@ Error refusal(const std::string& text) {
 
 TEST_CASE("imported models have PyTorch's number of parameters") {
   const std::vector<Counted> models = counted();
-  CHECK_GE(models.size(), 54);
+  CHECK_GE(models.size(), 69);
   for (const Counted& c : models) {
     CAPTURE(c.model);
     const Report report = inferred(read_model(imported(c.model)));
@@ -220,6 +220,23 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
        "a layer has a window, and the model has none", 1, 65},
       {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 1, \"layer_types\": [\"chunked_attention\"]}",
        "layers of the type \"chunked_attention\" are not modelled", 1, 65},
+      {"{\"model_type\": \"qwen3_moe\", \"hidden_act\": \"relu\"}", "\"hidden_act\" is not modelled other than silu", 1,
+       43},
+      {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}",
+       "\"mlp_only_layers\" is not modelled other than []", 1, 48},
+      {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 0}", "\"num_experts\" is out of range", 1, 44},
+      {"{\"model_type\": \"qwen3_moe\", \"num_attention_heads\": 7}",
+       "\"head_dim\" is missing, and 2048 cannot be divided by 7", 1, 1},
+      {"{\"model_type\": \"qwen3_moe\", \"rope_scaling\": {\"type\": \"dynamic\"}}",
+       "positions that depend on the batch are not modelled for this family", 1, 45},
+      {"{\"model_type\": \"gpt_neox\", \"hidden_act\": \"mish\"}", "\"hidden_act\" is not modelled as mish", 1, 42},
+      {"{\"model_type\": \"gpt_oss\", \"layer_types\": [\"full_attention\"]}",
+       "\"layer_types\" is a list of 36 words, one for each layer", 1, 42},
+      {"{\"model_type\": \"gpt_oss\", \"architectures\": [\"GptOssForSequenceClassification\"]}",
+       "the class GptOssForSequenceClassification is not modelled", 1, 44},
+      {"{\"model_type\": \"clip\", \"text_config\": 3}", "\"text_config\" must be an object, not a number", 1, 39},
+      {"{\"model_type\": \"clip\", \"text_config\": {\"hidden_size\": \"512\"}}",
+       "\"text_config.hidden_size\" is a number, not a string", 1, 55},
   };
   for (const Case& c : kCases) {
     CAPTURE(std::string(c.text));
@@ -231,7 +248,7 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
 }
 
 TEST_CASE("an unknown family names the known ones") {
-  CHECK_NE(refusal(R"({"model_type": "mamba"})").render().find("bert, distilbert, gemma, gemma2, gemma3_text, gpt2"),
+  CHECK_NE(refusal(R"({"model_type": "mamba"})").render().find("bart, bert, clip, deepseek_v3, distilbert, gemma, gemma2"),
            std::string::npos);
 }
 

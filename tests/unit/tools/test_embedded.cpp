@@ -42,6 +42,10 @@ TEST_CASE("embedded models are the files of configs/models, byte for byte") {
   compare_with_folder(embedded_models(), "configs/models");
 }
 
+TEST_CASE("embedded templates are the files of configs/families, byte for byte") {
+  compare_with_folder(embedded_families(), "configs/families");
+}
+
 TEST_CASE("embedded GPUs are the files of configs/gpus, byte for byte") {
   compare_with_folder(embedded_gpus(), "configs/gpus");
 }

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Callable
 
+import torch
+
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import number, refuse_gradient, type_asked
 from gpuplan.functions.indexing import changes_part
@@ -203,6 +205,23 @@ def write_remainder(w: Writer) -> None:
         raise Unsupported("by a tensor")
     refuse_gradient(w)
     w.emit("Remainder", [("", w.argument(1, "other"))], [w.x])
+
+
+@handles("bitwise_and", "and", "__and__", "logical_and")
+def write_and(w: Writer) -> None:
+    write_of_masks(w, "LogicalAnd")
+
+
+@handles("bitwise_or", "or", "__or__", "logical_or")
+def write_or(w: Writer) -> None:
+    write_of_masks(w, "LogicalOr")
+
+
+def write_of_masks(w: Writer, op: str) -> None:
+    other = w.argument(1, "other")
+    if not isinstance(other, Value) or {w.x.dtype, other.dtype} != {torch.bool}:
+        raise Unsupported("of numbers")
+    w.emit(op, [], [w.x, other])
 
 
 @handles("bitwise_not", "__invert__", "logical_not")

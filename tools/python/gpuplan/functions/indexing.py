@@ -136,7 +136,7 @@ def set_part(w: Writer, x: Value, parts: List[Any], value: Any, change: str) -> 
     if w.lowering.parts.get(x, x) is not x and x.dtype.is_floating_point:
         raise Unsupported("into a part of a part")
     if any(by_tensor(p) for p in parts):
-        raise Unsupported("by a tensor")
+        return put_at(w, x, parts, value, change)
     box: List[int] = []
     dim = 0
     for i, part in enumerate(parts):
@@ -167,6 +167,24 @@ def set_part(w: Writer, x: Value, parts: List[Any], value: Any, change: str) -> 
         w.emit("SetPart", arguments, [x, value], [x])
     else:
         raise Unsupported("of this")
+
+
+def put_at(w: Writer, x: Value, parts: List[Any], value: Any, change: str) -> None:
+    """x[index] = values, without a gradient."""
+    given = [x, *parts, value]
+    if change != "copy" or len(parts) != 1 or not all(isinstance(v, Value) and not v.host for v in given) or parts[0].dtype != torch.int64 \
+            or any(v.dtype.is_floating_point for v in (x, value)) or value.dtype != x.dtype:
+        raise Unsupported("by a tensor")
+    w.emit("IndexPut", [], given, [x])
+
+
+@handles("scatter_")
+def write_scatter(w: Writer) -> None:
+    """Of a number: x.scatter_(1, index, 1)."""
+    index, value = w.argument(2, "index"), w.argument(3, "value", w.kwargs.get("src"))
+    if not number(value) or w.kwargs.get("reduce") is not None or (w.lowering.run.grad and w.lowering.has_gradient(w.x)):
+        raise Unsupported("of a tensor")
+    w.emit("Scatter", [("", w.argument(1, "dim")), ("value", value)], [w.x, index], [w.x])
 
 
 def changes_part(w: Writer, value: Any, change: str) -> bool:

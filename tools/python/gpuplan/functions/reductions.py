@@ -87,6 +87,14 @@ def write_normalize(w: Writer) -> None:
     w.emit("Normalize", [("dim", w.argument(2, "dim", 1))], [w.x])
 
 
+@handles("histc")
+def write_histc(w: Writer) -> None:
+    bins, least, most = w.argument(1, "bins", 100), w.argument(2, "min", 0), w.argument(3, "max", 0)
+    if least == most:
+        raise Unsupported("between the least and the greatest element")
+    w.emit("Histc", [("", bins), ("min", least), ("max", most)], [w.x])
+
+
 @handles("cumsum")
 def write_cumsum(w: Writer) -> None:
     w.emit("Cumsum", [("", w.argument(1, "dim"))] + type_asked(w), [w.x])

@@ -1,0 +1,512 @@
+#!/usr/bin/env python3
+"""Writes the templates that gpuplan makes a spec of a config.json with, for families of transformers that nobody wrote a spec of by hand:
+
+    GPUPLAN=build/gpuplan python tests/recorders/hugging_face_families.py [NAME...]      # configs/families/NAME.yaml
+
+The class is exported at several sizes of its configuration. What differs between these specs is a number; each is found again as an
+expression of the configuration's sizes (`${heads*head}`), the same one at all of them. Lines of a numbered layer are one line for each
+kind of layer. A flag is tried in both ways: either the spec stays what it is, or other lines are kept for it, or a configuration that
+has it otherwise is refused. tests/huggingface compares what comes of it with transformers."""
+from __future__ import annotations
+
+import argparse
+import difflib
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+import torch
+import transformers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "python"))
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import constructed  # noqa: E402
+
+NUMBER = re.compile(r"(?<![\w.\]}])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")
+SLOT = "\0"
+POSITIVE = ">0"  # any number that is not zero
+
+Sizes = Dict[str, int]  # by the key of config.json
+
+
+class Family(NamedTuple):
+    cls: str
+    variables: Dict[str, str]  # of each key of config.json that is a size
+    sizes: List[Sizes]  # of some configurations, all different
+    otherwise: Dict[str, str] = {}  # of keys that may be left out, where the class makes them of others: an expression of variables
+    fixed: Dict[str, Any] = {}  # of every export
+    derived: Sequence[str] = ()  # expressions of variables that are themselves parts of others
+    flags: Dict[str, Sequence[Any]] = {}  # values of a key that get lines of their own
+    kinds: Dict[str, Callable[[Dict[str, Any]], List[str]]] = {}  # `layers` or what else is numbered: the kind of each layer
+    batch: Callable[[Any, Sizes], Dict[str, torch.Tensor]] = lambda config, lengths: of_tokens(lengths, labels="input_ids")
+    loss: Optional[Callable[..., Any]] = None  # of a class that has none
+    lengths: Sequence[str] = ("seq",)
+    positions: Dict[str, Tuple[str, int]] = {"seq": ("max_position_embeddings", 2048)}  # the most tokens, and how many are usual
+    shortest: int = 60  # a text that is longer than a window
+
+
+def zeros(*sizes: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    return torch.zeros(2, *sizes, dtype=dtype, device="meta")
+
+
+def of_tokens(lengths: Sizes, labels: str = "") -> Dict[str, torch.Tensor]:
+    ids = zeros(lengths["seq"])
+    return {"input_ids": ids, **({"labels": ids} if labels == "input_ids" else {"labels": zeros(lengths["seq"])} if labels else {})}
+
+
+def lengths_at(family: Family, at: int) -> Sizes:
+    return {name: family.shortest + 17 * at + 23 * k * (at + 1) for k, name in enumerate(family.lengths)}
+
+
+def draws(*rows: Sequence[int], keys: str) -> List[Sizes]:
+    return [dict(zip(keys.split(), row)) for row in rows]
+
+
+def every(count: str, kind: str = "layer") -> Callable[[Dict[str, Any]], List[str]]:
+    return lambda config: [kind] * config[count]
+
+
+DECODER = {"vocab_size": "vocabulary", "hidden_size": "hidden", "num_hidden_layers": "layers", "num_attention_heads": "heads"}
+TIED = {"tie_word_embeddings": (False, True)}
+
+FAMILIES: Dict[str, Family] = {
+    "qwen3_moe": Family(
+        "Qwen3MoeForCausalLM",
+        {**DECODER, "num_key_value_heads": "kv_heads", "head_dim": "head", "moe_intermediate_size": "inner", "num_experts": "experts",
+         "num_experts_per_tok": "top_k"},
+        draws((1009, 96, 3, 4, 2, 32, 72, 8, 2), (757, 160, 4, 6, 3, 24, 104, 10, 4), (911, 224, 5, 10, 5, 16, 88, 12, 6),
+              (1213, 288, 3, 12, 4, 40, 136, 14, 3), (853, 352, 6, 15, 5, 48, 56, 16, 5), (1327, 416, 7, 9, 3, 56, 120, 18, 7),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim moe_intermediate_size num_experts "
+              "num_experts_per_tok"),
+        fixed={"decoder_sparse_step": 1, "mlp_only_layers": []},
+        otherwise={"head_dim": "hidden//heads"},
+        flags={**TIED, "norm_topk_prob": (False, True), "attention_bias": (False, True)}),
+    "deepseek_v3": Family(
+        "DeepseekV3ForCausalLM",
+        {**DECODER, "intermediate_size": "dense", "moe_intermediate_size": "inner", "n_routed_experts": "experts", "n_shared_experts": "shared",
+         "num_experts_per_tok": "top_k", "n_group": "groups", "topk_group": "chosen", "q_lora_rank": "q_rank", "kv_lora_rank": "kv_rank",
+         "qk_nope_head_dim": "plain", "qk_rope_head_dim": "turned", "v_head_dim": "value", "first_k_dense_replace": "first"},
+        draws((1009, 96, 3, 4, 200, 72, 24, 1, 2, 3, 2, 40, 56, 16, 8, 24, 1), (757, 160, 5, 6, 328, 104, 20, 2, 4, 4, 3, 48, 88, 32, 24, 40, 2),
+              (911, 224, 6, 10, 424, 88, 40, 3, 6, 5, 2, 72, 104, 48, 16, 56, 2), (1213, 288, 4, 12, 520, 136, 42, 1, 3, 6, 4, 136, 152, 64, 40, 88, 1),
+              (853, 352, 7, 15, 616, 120, 56, 4, 5, 7, 3, 168, 184, 80, 48, 104, 3),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size moe_intermediate_size n_routed_experts "
+              "n_shared_experts num_experts_per_tok n_group topk_group q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim "
+              "first_k_dense_replace"),
+        flags=TIED,
+        kinds={"layers": lambda config: ["dense" if i < config["first_k_dense_replace"] else "experts" for i in range(config["num_hidden_layers"])]}),
+    "gpt_oss": Family(
+        "GptOssForCausalLM",
+        {**DECODER, "num_key_value_heads": "kv_heads", "head_dim": "head", "intermediate_size": "inner", "num_local_experts": "experts",
+         "num_experts_per_tok": "top_k"},
+        draws((1009, 96, 4, 4, 2, 32, 72, 8, 2), (757, 160, 5, 6, 3, 24, 104, 10, 4), (911, 224, 6, 10, 5, 16, 88, 12, 6),
+              (1213, 288, 4, 12, 4, 40, 136, 14, 3), (853, 352, 6, 15, 5, 48, 56, 16, 5), (1327, 416, 7, 9, 3, 56, 120, 18, 7),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim intermediate_size num_local_experts "
+              "num_experts_per_tok"),
+        flags=TIED, shortest=201, kinds={"layers": lambda config: config["layer_types"]}),
+    "gpt_neox": Family(
+        "GPTNeoXForCausalLM", {**DECODER, "intermediate_size": "inner"},
+        draws((1009, 96, 3, 4, 200), (757, 240, 4, 6, 328), (911, 320, 5, 10, 424), (1213, 672, 6, 12, 520), (853, 840, 7, 15, 616),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"),
+        derived=["hidden//heads"], flags={**TIED, "attention_bias": (False, True), "use_parallel_residual": (False, True), "hidden_act": ("gelu", "gelu_fast", "gelu_new")}),
+    "modernbert": Family(
+        "ModernBertForMaskedLM", {**DECODER, "intermediate_size": "inner"},
+        draws((1009, 96, 7, 4, 200), (757, 240, 8, 6, 328), (911, 320, 9, 10, 424), (1213, 672, 7, 12, 520), (853, 840, 8, 15, 616),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"),
+        fixed={"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
+        batch=lambda config, lengths: of_tokens(lengths, labels="apart"), derived=["hidden//heads"], shortest=201,
+        kinds={"layers": lambda config: ["first", *config["layer_types"][1:]]}),
+    "bart": Family(
+        "BartForConditionalGeneration",
+        {"vocab_size": "vocabulary", "d_model": "hidden", "encoder_layers": "layers", "decoder_layers": "decoder_layers",
+         "encoder_attention_heads": "heads", "decoder_attention_heads": "decoder_heads", "encoder_ffn_dim": "inner", "decoder_ffn_dim": "decoder_inner",
+         "max_position_embeddings": "positions"},
+        draws((1009, 96, 3, 2, 4, 6, 200, 216, 1024), (757, 240, 4, 5, 6, 8, 328, 344, 1300), (911, 320, 5, 4, 10, 16, 424, 408, 900),
+              (1213, 672, 2, 3, 12, 14, 520, 552, 700), (853, 840, 6, 7, 15, 20, 616, 632, 1111),
+              keys="vocab_size d_model encoder_layers decoder_layers encoder_attention_heads decoder_attention_heads encoder_ffn_dim decoder_ffn_dim "
+              "max_position_embeddings"),
+        derived=["hidden//heads", "hidden//decoder_heads"], flags={"scale_embedding": (False, True), "attention_dropout": (0.0, POSITIVE)}, lengths=("seq", "target"),
+        positions={"seq": ("max_position_embeddings", 1024), "target": ("max_position_embeddings", 128)},
+        batch=lambda config, lengths: {"labels": zeros(lengths["target"]), "input_ids": zeros(lengths["seq"])}),
+    "clip": Family(
+        "CLIPModel",
+        {"text_config.vocab_size": "vocabulary", "text_config.hidden_size": "hidden", "text_config.intermediate_size": "inner",
+         "text_config.num_hidden_layers": "layers", "text_config.num_attention_heads": "heads", "text_config.max_position_embeddings": "positions",
+         "vision_config.hidden_size": "image_hidden", "vision_config.intermediate_size": "image_inner", "vision_config.num_hidden_layers": "image_layers",
+         "vision_config.num_attention_heads": "image_heads", "vision_config.image_size": "size", "vision_config.patch_size": "patch",
+         "projection_dim": "projection"},
+        draws((1009, 96, 200, 3, 4, 155, 144, 216, 2, 9, 64, 16, 40), (757, 240, 328, 6, 6, 170, 320, 344, 5, 5, 84, 14, 56),
+              (911, 320, 424, 5, 10, 191, 672, 408, 4, 16, 96, 8, 72), (1213, 672, 520, 4, 12, 211, 756, 552, 3, 14, 96, 32, 88),
+              (853, 840, 616, 8, 15, 233, 880, 632, 7, 20, 105, 15, 104),
+              keys="text_config.vocab_size text_config.hidden_size text_config.intermediate_size text_config.num_hidden_layers "
+              "text_config.num_attention_heads text_config.max_position_embeddings vision_config.hidden_size vision_config.intermediate_size "
+              "vision_config.num_hidden_layers vision_config.num_attention_heads vision_config.image_size vision_config.patch_size projection_dim"),
+        fixed={"text_config.eos_token_id": 2, "text_config.bos_token_id": 1},
+        loss=lambda model, out, batch: out[0].mean(), derived=["hidden//heads", "image_hidden//image_heads", "size//patch"], positions={"seq": ("text_config.max_position_embeddings", 77)},
+        batch=lambda config, lengths: {"input_ids": zeros(lengths["seq"]), "pixel_values": zeros(
+            3, config.vision_config.image_size, config.vision_config.image_size, dtype=torch.float32)}),
+    "siglip": Family(
+        "SiglipModel",
+        {"text_config.vocab_size": "vocabulary", "text_config.hidden_size": "hidden", "text_config.intermediate_size": "inner",
+         "text_config.num_hidden_layers": "layers", "text_config.num_attention_heads": "heads", "text_config.max_position_embeddings": "positions",
+         "vision_config.hidden_size": "image_hidden", "vision_config.intermediate_size": "image_inner", "vision_config.num_hidden_layers": "image_layers",
+         "vision_config.num_attention_heads": "image_heads", "vision_config.image_size": "size", "vision_config.patch_size": "patch",
+         "text_config.projection_size": "projection"},
+        draws((1009, 96, 200, 3, 4, 155, 144, 216, 2, 9, 64, 16, 144), (757, 240, 328, 6, 6, 170, 320, 344, 5, 5, 84, 14, 320),
+              (911, 320, 424, 5, 10, 191, 672, 408, 4, 16, 96, 8, 672), (1213, 672, 520, 4, 12, 211, 756, 552, 3, 14, 96, 32, 756),
+              (853, 840, 616, 8, 15, 233, 880, 632, 7, 20, 105, 15, 880),
+              keys="text_config.vocab_size text_config.hidden_size text_config.intermediate_size text_config.num_hidden_layers "
+              "text_config.num_attention_heads text_config.max_position_embeddings vision_config.hidden_size vision_config.intermediate_size "
+              "vision_config.num_hidden_layers vision_config.num_attention_heads vision_config.image_size vision_config.patch_size "
+              "text_config.projection_size"),
+        fixed={"text_config.eos_token_id": 2, "text_config.bos_token_id": 1},
+        loss=lambda model, out, batch: out[0].mean(), derived=["hidden//heads", "image_hidden//image_heads", "size//patch"], positions={"seq": ("text_config.max_position_embeddings", 64)},
+        batch=lambda config, lengths: {"input_ids": zeros(lengths["seq"]), "pixel_values": zeros(
+            3, config.vision_config.image_size, config.vision_config.image_size, dtype=torch.float32)}),
+}
+
+
+def nested(values: Dict[str, Any]) -> Dict[str, Any]:
+    """text_config.hidden_size is one of a configuration within."""
+    found: Dict[str, Any] = {}
+    for key, value in values.items():
+        *outer, last = key.split(".")
+        at = found
+        for name in outer:
+            at = at.setdefault(name, {})
+        at[last] = value
+    return found
+
+
+def flat(values: Dict[str, Any]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for key, value in values.items():
+        within = isinstance(value, dict) and key.endswith("_config")
+        found.update({f"{key}.{k}": v for k, v in value.items()} if within else {key: value})
+    return found
+
+
+def config_of(kind: str, family: Family, sizes: Dict[str, Any]) -> Any:
+    config = transformers.AutoConfig.for_model(kind, **nested({**family.fixed, **sizes}))
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # as a trainer has it
+    return config
+
+
+def exported(kind: str, family: Family, sizes: Dict[str, Any], lengths: Sizes) -> List[str]:
+    """The lines of the spec, from its variables on."""
+    config = config_of(kind, family, sizes)
+    model = constructed(lambda: getattr(transformers, family.cls)(config)).train()
+    with tempfile.TemporaryDirectory() as folder:
+        spec = pathlib.Path(folder) / "model.yaml"
+        exporter.export(model, family.batch(config, lengths), str(spec), loss=family.loss, name=kind)
+        lines = spec.read_text().splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith(("vars:", "input"))):]
+
+
+# --- what is numbered
+
+def by_kinds(lines: List[str], stem: str, kinds: Sequence[str]) -> Tuple[List[str], Dict[str, str]]:
+    """The lines with one `@STEM` instead of those of each layer, and what these are by kind: {i} and {previous} stand in them."""
+    of_kind: Dict[str, str] = {}
+    left: List[str] = []
+    numbered = re.compile(rf"(?<![\w.]){re.escape(stem)}\.(\d+)(?![\w])")
+    for line in lines:
+        found = numbered.findall(line)
+        if not found:
+            left.append(line)
+        elif line.strip().startswith("order:"):
+            left.append(re.sub(rf"{re.escape(stem)}\.0(, {re.escape(stem)}\.\d+)*", f"@{stem}", line))
+        elif re.match(rf"\s*- ({{name: )?{re.escape(stem)}\.\d+", line):
+            i = int(found[0])
+            text = line.replace(f"{stem}.{i - 1}", "{previous}").replace(f"{stem}.{i},", f"{stem}.{{i}},").replace(f"{stem}.{i}:", f"{stem}.{{i}}:")
+            if i == 0:
+                first = re.search(r"from: \[([\w.]+)", text)
+                text = text.replace(f"[{first[1]},", "[{previous},", 1) if first else text
+                left.append(f"@{stem} after {first[1] if first else ''}")
+            kind = kinds[i]
+            if of_kind.setdefault(kind, text) != text:
+                raise SystemExit(f"layers of the kind {kind} differ:\n{of_kind[kind]}\n{text}")
+        else:
+            left.append(numbered.sub(lambda m: f"{stem}.{{last}}" if int(m[1]) == len(kinds) - 1 else m[0], line))
+    return left, of_kind
+
+
+# --- numbers as expressions of sizes
+
+def numbers(lines: Sequence[str]) -> Tuple[str, List[str]]:
+    text = "\n".join(lines)
+    return NUMBER.sub(SLOT, text), NUMBER.findall(text)
+
+
+def candidates(of: Dict[str, Sequence[int]]) -> List[Tuple[str, List[float]]]:
+    """Expressions of variables, and what they are at each configuration; the plain ones first."""
+    one = [(name, list(values)) for name, values in of.items()]
+    found: List[Tuple[str, List[float]]] = list(one)
+    found += [(f"{name} {'+-'[n < 0]} {abs(n)}", [v + n for v in values]) for name, values in one for n in (1, -1, 2)]
+    found += [(f"{name}*{name}{more}", [v * v + (more != "") for v in values]) for name, values in one for more in ("", " + 1")]
+    for factor in (2, 3, 4, 8):
+        found += [(f"{factor}*{name}", [factor * v for v in values]) for name, values in one]
+        found += [(f"{name}//{factor}", [v // factor for v in values]) for name, values in one if all(v % factor == 0 for v in values)]
+    for (a, x), (b, y) in itertools.permutations(one, 2):
+        if a < b:
+            found += [(f"{a}*{b}", [v * w for v, w in zip(x, y)]), (f"{a} + {b}", [v + w for v, w in zip(x, y)]),
+                      (f"2*{a}*{b}", [2 * v * w for v, w in zip(x, y)])]
+        found += [(f"{a} - {b}", [v - w for v, w in zip(x, y)])]
+        if all(v % w == 0 for v, w in zip(x, y)):
+            found += [(f"{a}//{b}", [v // w for v, w in zip(x, y)]), (f"{a}//{b}//2", [v // w / 2 for v, w in zip(x, y)])]
+    for (a, x), (b, y), (c, z) in itertools.permutations(one, 3):
+        if b < c:
+            found += [(f"{a}*({b} + {c})", [u * (v + w) for u, v, w in zip(x, y, z)])]
+        if a < c:
+            found += [(f"{a}*{c}//{b}", [u * w / v for u, v, w in zip(x, y, z)])]
+        if a < b:
+            found += [(f"{a}*{b} + {c}", [u * v + w for u, v, w in zip(x, y, z)]), (f"2*{a} + 2*{b}*{c}", [2 * u + 2 * v * w for u, v, w in zip(x, y, z)])]
+    return found
+
+
+class Unexplained(Exception):
+    pass
+
+
+def written(slot: Sequence[str], known: List[Tuple[str, List[float]]]) -> str:
+    """A number of the spec: itself, `$name`, `${expression}`, or `{{1/sqrt(expression)}}`, `{{sqrt(expression)}}`."""
+    if len(set(slot)) == 1:
+        return slot[0]
+    values = [float(n) for n in slot]
+    for sign in ("", "-"):
+        wanted = [-v for v in values] if sign else values
+        for text, at in known:
+            if at == wanted:
+                return f"${text}" if text.isidentifier() and not sign else f"${{{sign}({text})}}" if sign else f"${{{text}}}"
+    for text, at in known:
+        if all(n > 0 and math.isclose(1 / math.sqrt(n), v, rel_tol=1e-12) for n, v in zip(at, values)):
+            return f"{{{{1/sqrt({text})}}}}"
+        if all(n > 0 and math.isclose(math.sqrt(n), v, rel_tol=1e-12) for n, v in zip(at, values)):
+            return f"{{{{sqrt({text})}}}}"
+    raise Unexplained(f"a number that is {', '.join(slot)}")
+
+
+def generalized(texts: List[List[str]], variables: Dict[str, Sequence[int]]) -> List[str]:
+    """One text for all configurations."""
+    skeletons = [numbers(lines) for lines in texts]
+    if len({skeleton for skeleton, _ in skeletons}) > 1:
+        a, b = next((a, b) for (a, _), (b, _) in itertools.combinations(skeletons, 2) if a != b)
+        changed = [line for line in difflib.unified_diff(a.split("\n"), b.split("\n"), lineterm="", n=0)][2:8]
+        raise Unexplained("the specs differ in more than numbers:\n" + "\n".join(changed).replace(SLOT, "#"))
+    known = candidates(variables)
+    parts = skeletons[0][0].split(SLOT)
+    slots = [written([found[i] for _, found in skeletons], known) for i in range(len(parts) - 1)]
+    lines = "".join(part + slot for part, slot in zip(parts, slots + [""])).split("\n")
+    return [re.sub(r"(?<=: )\$\{[^}]*\}", r'"\g<0>"', line) if re.search(r"(params|with): \{|shape: \[", line) else line for line in lines]
+
+
+def with_reals(lines: List[str], reals: Dict[str, float]) -> List[str]:
+    """`{{key}}` where the configuration's number is."""
+    for key, value in reals.items():
+        lines = [line.replace(repr(value), f"{{{{{key}}}}}") for line in lines]
+    lines = [re.sub(r", padding_idx=\d+", "", line) for line in lines]  # which decides nothing of a plan
+    return [re.sub(r"base=[\d.e+]+", "base={{rope_theta}}", line) for line in lines]
+
+
+def template(kind: str, family: Family, more: Dict[str, Any], reals: Dict[str, float]) -> Tuple[List[str], Dict[str, Dict[str, str]]]:
+    """The lines, and those of each kind of what is numbered."""
+    texts: List[List[str]] = []
+    of_kinds: Dict[str, List[Dict[str, str]]] = {stem: [] for stem in family.kinds}
+    variables: Dict[str, List[int]] = {name: [] for name in [*family.lengths, *family.variables.values()]}
+    for at, sizes in enumerate(family.sizes):
+        lengths = lengths_at(family, at)
+        given = {**sizes, **more, **reals}
+        config = config_of(kind, family, given)
+        lines = with_reals(exported(kind, family, given, lengths), reals)
+        for stem, kinds in family.kinds.items():
+            lines, own = by_kinds(lines, stem, kinds(config.to_dict()))
+            of_kinds[stem].append(own)
+        texts.append(lines)
+        for name, value in [*lengths.items(), *((variable, value_at(config, key)) for key, variable in family.variables.items())]:
+            variables[name].append(value)
+    for text in family.derived:
+        rows = [dict(zip(variables, row)) for row in zip(*variables.values())]
+        variables[f"({text})"] = [eval(text, {}, row) for row in rows]
+    for stem, listed in of_kinds.items():
+        names = sorted(set().union(*listed))
+        for k, own in enumerate(listed):
+            texts[k] = texts[k] + [f"#{stem} {name} {own.get(name, '')}" for name in names]
+    lines = generalized(texts, variables)
+    found: Dict[str, Dict[str, str]] = {stem: {} for stem in family.kinds}
+    for line in [line for line in lines if line.startswith("#")]:
+        stem, name, text = line[1:].split(" ", 2)
+        found[stem][name] = text
+    return [line for line in lines if not line.startswith("#")], found
+
+
+# --- flags
+
+Change = Tuple[str, str]
+
+
+def changes(lines: List[str], others: List[str]) -> List[Change]:
+    """What makes one text of the other: pieces of it that are there once."""
+    found: List[Change] = []
+    text = "\n".join(lines)
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, lines, others, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        before = after = 0
+        while a == b or text.count("\n".join(lines[a - before:b + after])) > 1:
+            if a - before > 0:
+                before += 1
+            else:
+                after += 1
+            if before > 6:
+                after += 1
+            if after > 6:
+                raise Unexplained("a piece of the text that is there more than once")
+            if a == b and text.count("\n".join(lines[a - before:b + after])) == 1:
+                break
+        found.append(("\n".join(lines[a - before:b + after]), "\n".join(lines[a - before:a] + others[c:d] + lines[b:b + after])))
+    return found
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def word(value: Any) -> str:
+    return '"[]"' if value == [] else value if isinstance(value, str) else json.dumps(value)
+
+
+def value_at(config: Any, key: str) -> Any:
+    """text_config.hidden_size: of a configuration within."""
+    for name in key.split("."):
+        config = getattr(config, name, None)
+    return config
+
+
+def default_of(kind: str, key: str) -> Any:
+    return flat(transformers.AutoConfig.for_model(kind).to_dict()).get(key)
+
+
+def harmless(key: str) -> bool:
+    """What no forward reads."""
+    return key.endswith(("_token_id", "_std", "_range")) or key.startswith(("output_", "return_", "_", "chunk_size")) or key in (
+        "use_cache", "is_encoder_decoder", "is_decoder", "dtype", "torch_dtype", "transformers_version", "model_type", "architectures",
+        "problem_type", "router_aux_loss_coef")
+
+
+class Tried(NamedTuple):
+    """What other values of a key do."""
+
+    reals: Dict[str, float]  # they are numbers of the spec: a number that is nothing else's
+    fixed: Dict[str, Any]  # the spec is another one: the value that it was made with
+
+
+def tried(kind: str, family: Family) -> Tried:
+    found = Tried({}, {k: v for k, v in family.fixed.items() if v == [] or not isinstance(v, (dict, list)) and not harmless(k.rpartition(".")[2])})
+    sizes, lengths = family.sizes[0], lengths_at(family, 0)
+    plain = numbers(exported(kind, family, sizes, lengths))
+    for key, value in flat(config_of(kind, family, sizes).to_dict()).items():
+        if key in family.flags or key in family.variables or key in found.fixed or harmless(key.rpartition(".")[2]) or not isinstance(value, (bool, float, str)):
+            continue
+        if isinstance(value, str) and "act" not in key:
+            continue
+        other: Any = not value if isinstance(value, bool) else 0.271828 + len(found.reals) / 1e4 if isinstance(value, float) else \
+            "relu" if value != "relu" else "gelu"
+        before = plain
+        if "eps" in key:  # of the layer's own default nothing is written
+            before = numbers(exported(kind, family, {**sizes, key: 0.314159}, lengths))
+        try:
+            text, at = numbers(exported(kind, family, {**sizes, key: other}, lengths))
+        except Exception as e:
+            print(f"{kind}: {key}={other}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", file=sys.stderr)
+            text, at = "", []
+        if text != before[0]:
+            found.fixed[key] = value
+        elif at != before[1]:
+            if isinstance(value, float) and all(float(n) == other for n, was in zip(at, before[1]) if n != was):
+                found.reals[key] = other
+            else:
+                found.fixed[key] = value
+    return found
+
+
+def flags_of(kind: str, family: Family, base: List[str], reals: Dict[str, float]) -> Dict[str, Dict[str, List[Change]]]:
+    """The changes for each value of a key that is not the configuration class's own."""
+    chosen: Dict[str, Dict[str, List[Change]]] = {}
+    for key, values in family.flags.items():
+        for value in values:
+            if value == POSITIVE:
+                chosen.setdefault(key, {})[value] = changes(base, template(kind, family, {}, {**reals, key: 0.173205})[0])
+            elif value != default_of(kind, key):
+                chosen.setdefault(key, {})[word(value)] = changes(base, template(kind, family, {key: value}, reals)[0])
+    return chosen
+
+
+def document(kind: str, family: Family) -> str:
+    defaults = {key: default_of(kind, key) for key in family.flags}
+    values = tried(kind, family)
+
+    base, of_kinds = template(kind, family, {}, values.reals)
+    fixed, chosen = values.fixed, flags_of(kind, family, base, values.reals)
+    out = [f"# {family.cls} of transformers {transformers.__version__}, by tests/recorders/hugging_face_families.py: not written by hand.",
+           f"family: {kind}", f"class: {family.cls}", "sizes:"]
+    configuration = transformers.AutoConfig.for_model(kind)
+    for key, variable in family.variables.items():
+        default = family.otherwise.get(key, value_at(configuration, key))
+        out.append(f"  {key}: {{is: {variable}, default: {default}}}")
+    text = "\n".join([*base, *(line for lines in of_kinds.values() for line in lines.values()),
+                      *(new for values in chosen.values() for pieces in values.values() for _, new in pieces)])
+    reals = sorted(set(re.findall(r"\{\{([\w.]+)\}\}", text)))
+    if reals:
+        out.append("numbers:")
+        out += [f"  {key}: {(configuration.rope_parameters or {}).get(key) if key == 'rope_theta' else value_at(configuration, key)}" for key in reals]
+    if fixed:
+        out.append("fixed:")
+        out += [f"  {key}: {word(value)}" for key, value in sorted(fixed.items())]
+    if chosen:
+        out.append("flags:")
+        for key, values in chosen.items():
+            out.append(f"  {key}:")
+            out.append(f"    default: {quoted(word(defaults[key]))}")
+            out.append(f"    made_with: {quoted(word(defaults[key]))}")
+            for value, pieces in values.items():
+                out.append(f"    {quoted(value)}:")
+                out += [f"      - [{quoted(a)}, {quoted(b)}]" for a, b in pieces]
+    out.append("lengths:")
+    for name, (most, usual) in family.positions.items():
+        out.append(f"  {name}: {{most: {most}, default: {value_at(configuration, most)}, usual: {usual}}}")
+    if of_kinds:
+        out.append("numbered:")
+        for stem, lines in of_kinds.items():
+            out.append(f"  {stem}:")
+            out += [f"    {name}: {quoted(line)}" for name, line in lines.items()]
+    out += ["---", "gpuplan: 1", f"name: {kind}", "vars:"]
+    example = {**lengths_at(family, 0), **{variable: value_at(config_of(kind, family, family.sizes[0]), key) for key, variable in family.variables.items()}}
+    out += [f"  {name}: {value}" for name, value in example.items()]
+    if base[0] == "vars:":
+        base = base[1:]
+    return "\n".join(out + base) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for kind in options.names or FAMILIES:
+        file = ROOT / "configs" / "families" / f"{kind}.yaml"
+        file.write_text(document(kind, FAMILIES[kind]))
+        print(file.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+#include "tools/importers/numbered_layers.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace gpuplan {
+
+namespace {
+
+// layer_types, where the file has it.
+std::vector<std::string> types_of(const Config& config, std::vector<std::string> otherwise,
+                                  const std::vector<std::string>& known) {
+  const JsonValue* const types = config.find("layer_types");
+  if (types == nullptr) return otherwise;
+  if (types->kind != JsonValue::Kind::array || types->items.size() != otherwise.size())
+    throw config.wrong("layer_types", "\"layer_types\" is a list of " + std::to_string(otherwise.size()) +
+                                          " words, one for each layer");
+  std::vector<std::string> words;
+  for (const JsonValue& type : types->items) {
+    if (std::find(known.begin(), known.end(), type.text) == known.end())
+      throw Error("layers of the type \"" + type.text + "\" are not modelled").at(type.mark);
+    words.push_back(type.text);
+  }
+  return words;
+}
+
+const std::vector<std::string> kAttention{"full_attention", "sliding_attention"};
+
+// Every `step`th layer, from the first or from the last one of each `step` on, attends to all tokens.
+std::vector<std::string> with_windows(std::size_t layers, std::size_t step, std::size_t full) {
+  std::vector<std::string> kinds(layers, kAttention[1]);
+  for (std::size_t i = full; i < layers; i += step) kinds[i] = kAttention[0];
+  return kinds;
+}
+
+}  // namespace
+
+// transformers/models/*/configuration_*.py
+std::vector<std::string> kinds_of_layers(const Config& config, std::string_view family,
+                                         const std::map<std::string, std::int64_t, std::less<>>& sizes) {
+  const std::int64_t count = sizes.find("layers")->second;
+  if (count > kMostLayers)
+    throw config.wrong("num_hidden_layers", "more than " + std::to_string(kMostLayers) + " layers of several kinds");
+  const auto layers = static_cast<std::size_t>(count);
+  if (family == "deepseek_v3") {
+    const auto dense = static_cast<std::size_t>(config.count("first_k_dense_replace", 3));
+    std::vector<std::string> kinds(layers, "experts");
+    std::fill_n(kinds.begin(), std::min(dense, layers), "dense");
+    return kinds;
+  }
+  if (family == "gpt_oss") return types_of(config, with_windows(layers, 2, 1), kAttention);
+  if (family == "modernbert") {
+    const auto step = static_cast<std::size_t>(config.size("global_attn_every_n_layers", 3));
+    std::vector<std::string> kinds = types_of(config, with_windows(layers, step, 0), kAttention);
+    if (kinds[0] == kAttention[0]) kinds[0] = "first";  // which has no norm before its attention
+    return kinds;
+  }
+  throw std::logic_error("a template with layers of several kinds: " + std::string(family));
+}
+
+std::string with_numbered_layers(std::string text, const std::string& stem, const std::vector<std::string>& kinds,
+                                 const std::map<std::string, std::string>& lines) {
+  const auto replace_in = [](std::string& where, std::string_view from, std::string_view to) {
+    for (std::size_t at = where.find(from); at != std::string::npos; at = where.find(from, at + to.size()))
+      where.replace(at, from.size(), to);
+  };
+  const std::string mark = "@" + stem, entries = mark + " after ";
+  const std::size_t at = text.find("\n" + entries) + 1, end = text.find('\n', at);
+  std::string previous = text.substr(at + entries.size(), end - at - entries.size()), written, names;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const auto line = lines.find(kinds[i]);
+    if (line == lines.end()) throw std::logic_error("a template without lines of a layer: " + kinds[i]);
+    std::string entry = line->second;
+    replace_in(entry, "{i}", std::to_string(i));
+    replace_in(entry, "{previous}", previous);
+    written += (i == 0 ? "" : "\n") + entry;
+    previous = stem + "." + std::to_string(i);
+    names += (i == 0 ? "" : ", ") + previous;
+  }
+  text.replace(at, end - at, written);
+  replace_in(text, stem + ".{last}", previous);
+  replace_in(text, mark, names);
+  return text;
+}
+
+}  // namespace gpuplan
