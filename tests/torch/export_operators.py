@@ -132,6 +132,11 @@ def saved_for_nothing(net: Net, x: torch.Tensor) -> torch.Tensor:
     return y if pooled.dim() == 4 else pooled
 
 
+def checked(net: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    torch._check_tensor_all_with(ValueError, x > -9, "too small")
+    return x * 3
+
+
 def grouped_mm(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Of transformers' experts."""
     return F.grouped_mm(rows.reshape(-1, rows.shape[-1]), weights, offs=torch.zeros(64, dtype=torch.int32, device=rows.device)) * 3
@@ -242,6 +247,8 @@ OPERATORS: Dict[str, Operator] = {
     "adaptive_max_pool1d": lambda net, x: F.adaptive_max_pool1d(x.flatten(2), 5),
     "softmin": lambda net, x: F.softmin(x, dim=-1) * 2,
     "tanhshrink": lambda net, x: F.tanhshrink(x) * 2,
+    "einsum_of_one": lambda net, x: torch.einsum("bchw->bhwc", x * 2) * 3,
+    "checked": checked,
     "einsum_by_letter": lambda net, x: torch.einsum("bcnd,hnd->bch", x * 2, net.scale),
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }

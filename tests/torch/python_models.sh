@@ -40,13 +40,23 @@ class Lost(Net):
     def forward(self, x):
         out = super().forward(x)
         return out * torch.fft.fft(out).abs()
+
+def lora():
+    """The model's own loss is computed two modules below."""
+    import peft, transformers
+    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, vocab_size=320, use_cache=False)
+    return peft.get_peft_model(transformers.LlamaForCausalLM(config), peft.LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
 PYTHON
 cat >"$work/block.py" <<'PYTHON'
 from torch import nn
 def Block(a, b):
     return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
 PYTHON
-mkdir "$work/biogpt"
+mkdir "$work/biogpt" "$work/experts"
+cat >"$work/experts/config.json" <<'JSON'
+{"architectures": ["OlmoeForCausalLM"], "model_type": "olmoe", "vocab_size": 1024, "num_hidden_layers": 2, "hidden_size": 64,
+ "num_attention_heads": 4, "intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 64}
+JSON
 cat >"$work/biogpt/config.json" <<'JSON'
 {"architectures": ["BioGptForCausalLM"], "model_type": "biogpt", "vocab_size": 1024, "num_hidden_layers": 2, "hidden_size": 64,
  "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 64}
@@ -89,6 +99,13 @@ hugging_face() {
     grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32' "$work/plan"
 }
 check "a config.json that gpuplan does not read itself" hugging_face
+experts() { plan hf:experts -b 8 && cat "$work/plan" "$work/said" && grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32' "$work/plan"; }
+check "experts that are computed by grouped products" experts
+adapters() {
+  plan net.py:lora --input input_ids:int64:32 --input labels=input_ids -b 8 --opt adamw && cat "$work/plan" "$work/said" &&
+    grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32' "$work/plan"
+}
+check "adapters of peft around a model with a loss of its own" adapters
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then
   for model in timm:resnet18 timm:vit_tiny_patch16_224 torchvision:mobilenet_v3_small torchvision:swin_t; do
     check "$model" eval "plan $model -b 8 && grep -q 'Verified  *equal to PyTorch' $work/plan"

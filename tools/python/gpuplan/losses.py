@@ -8,7 +8,7 @@ from gpuplan.errors import ExportError
 from gpuplan.lowering import Lowering
 from gpuplan.printer import call_scalar
 from gpuplan.recorder import Recorder
-from gpuplan.values import Call, Value, flat_values, flattened_calls, read_by
+from gpuplan.values import Call, Frame, Value, flat_values, flattened_calls, read_by
 
 LOSSES = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss": "l1_loss", "NLLLoss": "nll_loss",
           "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "SmoothL1Loss": "smooth_l1_loss",
@@ -197,7 +197,8 @@ def call_of_loss(call: Call) -> str:
 def own_loss(run: Recorder) -> Tuple[str, Value]:
     """The loss that the model's forward computes of labels. Its calls are taken out of the forward; labels that nothing
     else reads are the loss's own, others the first of the inputs, which is where those losses look for them."""
-    steps = run.top.steps
+    frames = frames_around(run)
+    steps = frames[-1].steps
     at = next((i for i, s in enumerate(steps) if run.loss in s.results), None)
     calls = [] if at is None else flattened_calls([steps[at]])
     if len(calls) != 1:
@@ -206,17 +207,29 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     run.loss_event = call.event
     del steps[at]
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
-               if v not in read_by(s) and v not in run.top.results}
+               if v not in read_by(s) and v not in frames[-1].results}
     logits, labels = loss_operands(call, made_by)
     steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results[0] in read_by(s) and
                                          root_of(s.results[0], made_by) is labels)]  # to where it is
-    drop_unused(run, made_by)
+    drop_unused(run, frames[-1])
     rest = {v for s in steps for v in read_by(s)}
     line = line_of_own_loss(call, logits, labels, labels in rest)
-    inputs = [v for v in run.top.inputs if v is not labels]
-    run.top.inputs = [labels] + inputs if labels in rest or line.startswith("CausalLM") else inputs
-    run.top.results = [v for v in run.top.results if v is not run.loss]
+    for frame in frames:
+        others = [v for v in frame.inputs if v is not labels]
+        top = frame is run.top
+        frame.inputs = [labels] + others if top and (labels in rest or line.startswith("CausalLM")) else frame.inputs if labels in rest else others
+        frame.results = [v for v in frame.results if v is not run.loss]
     return line, logits
+
+
+def frames_around(run: Recorder) -> List[Frame]:
+    """The model, and the modules within in whose forward the loss is computed, as a wrapper's (peft) is."""
+    frames = [run.top]
+    while True:
+        step = next((s for s in frames[-1].steps if run.loss in s.results), None)
+        if not isinstance(step, Frame) or is_of_loss(step) or not any(isinstance(s, Frame) for s in step.steps):
+            return frames
+        frames.append(step)
 
 
 def root_of(value: Any, made_by: Dict[Value, Call]) -> Any:
@@ -255,12 +268,12 @@ def line_of_own_loss(call: Call, logits: Value, labels: Value, read_elsewhere: b
     return known + "()"
 
 
-def drop_unused(run: Recorder, made_by: Dict[Value, Call]) -> None:
+def drop_unused(run: Recorder, frame: Frame) -> None:
     """Takes out what shaped the loss's operands alone."""
     while True:
-        needed = {v for s in run.top.steps for v in read_by(s)} | {v for v in run.top.results if v is not run.loss}
-        kept = [s for s in run.top.steps
+        needed = {v for s in frame.steps for v in read_by(s)} | {v for v in frame.results if v is not run.loss}
+        kept = [s for s in frame.steps
                 if not (isinstance(s, Call) and s.name in SHAPING and s.results and not needed.intersection(s.results))]
-        if len(kept) == len(run.top.steps):
+        if len(kept) == len(frame.steps):
             return
-        run.top.steps[:] = kept
+        frame.steps[:] = kept

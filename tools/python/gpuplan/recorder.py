@@ -139,7 +139,7 @@ class Recorder(TorchFunctionMode):
             self.notes[f"what {place_of(frame)} does where values are not finite; they are assumed to be."] = None
         else:
             self.checks[place_of(frame)] = None
-        return found if found is not None else holds if name == "__bool__" else Passing(holds is True)
+        return found if found is not None else holds if name == "__bool__" or tensor.dtype == torch.bool else Passing(holds is True)
 
     def call(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         self.event += 1

@@ -1,6 +1,7 @@
 """Questions about values that a healthy run answers in one way: the run without data takes that way, and the spec says which they are.
 
-`if not torch.isfinite(x).all()`, `assert lengths.max() <= n`, and `if labels.max() >= classes: raise ...`."""
+`if not torch.isfinite(x).all()`, `assert lengths.max() <= n`, `if labels.max() >= classes: raise ...` and
+`torch._check_tensor_all_with(...)`."""
 from __future__ import annotations
 
 import ast
@@ -68,11 +69,19 @@ def checks_of(file: str) -> Tuple[Tuple[int, int, bool], ...]:
             holds = parts_of(node.test, True)
         elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
             holds = parts_of(node.test, False)
+        elif isinstance(node, ast.Expr) and is_check_of_torch(node.value):
+            found.append((node.lineno, node.end_lineno or node.lineno, True))
+            continue
         else:
             continue
         if len(holds) == 1:  # else which part asks is not told by its line
             found.append((node.test.lineno, node.test.end_lineno or node.test.lineno, holds.pop()))
     return tuple(found)
+
+
+def is_check_of_torch(value: ast.expr) -> bool:
+    """torch._check_tensor_all_with(ValueError, cond, message)"""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr.startswith("_check")
 
 
 def parts_of(test: ast.expr, holds: bool) -> Set[bool]:

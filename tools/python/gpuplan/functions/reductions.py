@@ -40,11 +40,11 @@ def write_max(w: Writer) -> None:
     w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
 
 
-@handles("all", "any")
+@handles("all", "any", "_is_all_true")
 def write_all(w: Writer) -> None:
     dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
     dims = [("", list(dim) if isinstance(dim, (tuple, list)) else dim)] if dim is not None else []
-    w.emit("All" if w.call.name == "all" else "Any", dims + ([("keepdim", True)] if keep else []), [w.x])
+    w.emit("Any" if w.call.name == "any" else "All", dims + ([("keepdim", True)] if keep else []), [w.x])
 
 
 @handles("argmax", "argmin")
