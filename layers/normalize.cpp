@@ -54,6 +54,23 @@ void lower_normalize(LayerBuilder& b) {
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
 
+// ((x / |x|) * (y / |y|)).sum(dim), of copies of the norms that are clamped in place without a gradient, by a number
+// that is a tensor (aten/src/ATen/native/Distance.cpp, cosine_similarity).
+void lower_cosine_similarity(LayerBuilder& b) {
+  const TensorId x = b.input(0), y = b.input(1);
+  if (b.shape(x) != b.shape(y))
+    b.fail("expects two inputs of one shape, got " + to_string(b.shape(x)) + " and " + to_string(b.shape(y)));
+  const unsigned mask = 1U << wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank());
+  const TensorId of_x = aten::clone(b, vector_norm(b, x, mask, true));
+  const TensorId of_y = aten::clone(b, vector_norm(b, y, mask, true));
+  const TensorId least = b.emit(Operator::scalar_tensor, Fill{1}, {}, Shape{}, b.dtype(of_x));
+  b.attributes({{Attribute::value, b.real("eps")}});
+  const TensorId first = aten::binary(b, aten::Binary::div, x, of_x);
+  const TensorId second = aten::binary(b, aten::Binary::div, y, of_y);
+  b.output(aten::reduce(b, aten::mul(b, first, second), mask, false, false));
+  b.hold({least, of_x, of_y, first, second});
+}
+
 const LayerDef kLayers[] = {
     {.name = "Clamp",
      .summary = "values between bounds",
@@ -87,6 +104,19 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{2, 8, 4, 16}},
                  .saved_bytes = 4'608,
                  .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"}},
+    {.name = "CosineSimilarity",
+     .summary = "the cosine of the angle between two inputs over a dimension",
+     .math =
+         "y = sum of (x / |x|) (z / |z|) over dim. Saved: both inputs, their norms and copies of them, both quotients.",
+     .parameters = {{"dim", ParameterType::integer, "1", "the dimension that is summed over"},
+                    {"eps", ParameterType::real, "1e-8", "least norm"}},
+     .min_inputs = 2,
+     .lower = lower_cosine_similarity,
+     .example = {.call = "CosineSimilarity(1)",
+                 .input_shapes = {{4, 16}, {4, 16}},
+                 .output_shape = {4},
+                 .saved_bytes = 1'088,
+                 .derivation = "two inputs and two quotients of 4*16*4 bytes, four norms of 4*4"}},
 };
 
 }  // namespace

@@ -67,6 +67,12 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
   return warnings;
 }
 
+std::vector<std::string> about_volumes(const Graph& graph, const RunConfig& run) {
+  const auto convolves = [](const Layer& layer) { return layer.type == "Conv3d"; };
+  if (run.scratch != Scratch::full || std::ranges::none_of(graph.layers, convolves)) return {};
+  return {"cuDNN's workspaces of 3-D convolutions are not known: they come on top of a peak within one"};
+}
+
 // The scratch of operators without a layer is that of the GPU that they were recorded on.
 std::vector<std::string> about_recorded_operators(const Model& model, const Graph& graph, const Gpu* named_gpu) {
   if (named_gpu == nullptr || model.recorded_on.empty() || named_gpu->name == model.recorded_on) return {};
@@ -112,6 +118,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
     warnings.push_back("no published reading of the memory of " + named_gpu->title +
                        " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
+  for (std::string& warning : about_volumes(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_recorded_operators(model, graph, named_gpu)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");

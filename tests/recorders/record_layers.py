@@ -91,6 +91,12 @@ def cases():
     for p in ("MaxPool1d(2)", "MaxPool1d(3, stride=2, padding=1)", "AvgPool1d(2)", "AvgPool1d(3, stride=2, padding=1, ceil_mode=True)",
               "AdaptiveAvgPool1d(1)", "AdaptiveAvgPool1d(7)", "AdaptiveMaxPool1d(7)"):
         yield p, [(4, 8, 196)], eval("NN." + p)
+    for p in ("Conv3d(8, 16, 3, padding=1)", "Conv3d(8, 8, (1, 3, 3), stride=2, bias=False, groups=8)", "Conv3d(8, 16, 2, dilation=2)", "MaxPool3d(2)",
+              "MaxPool3d(3, stride=2, padding=1)", "AvgPool3d(2)", "AdaptiveAvgPool3d(1)", "AdaptiveAvgPool3d(4)", "AdaptiveMaxPool3d((2, 4, 4))"):
+        yield p, [(4, 8, 10, 12, 14)], eval("NN." + p)
+    yield "GridSample()", [IMAGE, (4, 9, 11, 2)], Functional(lambda x, grid: NN.functional.grid_sample(x, grid, align_corners=False))
+    yield "CosineSimilarity(1)", [IMAGE, IMAGE], NN.CosineSimilarity(1)
+    yield "CosineSimilarity(-1)", [(64, 128), (64, 128)], NN.CosineSimilarity(-1)
     yield "Flatten()", [IMAGE], NN.Flatten()
     yield "Flatten(2)", [IMAGE], NN.Flatten(2)
     yield "Identity()", [IMAGE], NN.Identity()

@@ -46,6 +46,9 @@ OTHERS = {"Container": "a base class", "Module": "a base class", "RNNBase": "a b
           "AdaptiveLogSoftmaxWithLoss": "not asked, since its forward takes the targets",
           "LinearCrossEntropyLoss": "not asked, since its forward takes the targets"}
 
+# Exports have them recorded, with what their kernels work in; these are layers of specs that people write.
+BY_HAND = ("AdaptiveAvgPool3d", "AdaptiveMaxPool3d", "AvgPool3d", "Conv3d", "CosineSimilarity", "MaxPool3d")
+
 
 def classes() -> List[str]:
     return [name for name in dir(nn) if inspect.isclass(getattr(nn, name)) and issubclass(getattr(nn, name), nn.Module)]
@@ -151,7 +154,8 @@ def line(name: str, folder: str) -> str:
     parts = [op for op in ops if op not in ("Mul", "Sum", "Linear")] or ops
     if recorded:
         beside = [op for op in parts if op not in ("Aten", "Buffer", "Identity")]
-        return "recorded: " + ", ".join(f"`{op}`" for op in recorded) + (f"; with {', '.join(f'`{op}`' for op in beside[:4])}" if beside else "")
+        by_hand = "; by hand the layer of that name" if name in BY_HAND else ""
+        return "recorded: " + ", ".join(f"`{op}`" for op in recorded) + by_hand + (f"; with {', '.join(f'`{op}`' for op in beside[:4])}" if beside else "")
     shown = parts[:6] + (["..."] if len(parts) > 6 else [])
     return "its parts: " + ", ".join(op if op == "..." else f"`{op}`" for op in shown)
 

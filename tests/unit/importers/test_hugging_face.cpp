@@ -222,8 +222,8 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
        "layers of the type \"chunked_attention\" are not modelled", 1, 65},
       {"{\"model_type\": \"qwen3_moe\", \"hidden_act\": \"relu\"}", "\"hidden_act\" is not modelled other than silu", 1,
        43},
-      {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}",
-       "\"mlp_only_layers\" is not modelled other than []", 1, 48},
+      {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}", "\"mlp_only_layers\" is not modelled other than []",
+       1, 48},
       {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 0}", "\"num_experts\" is out of range", 1, 44},
       {"{\"model_type\": \"qwen3_moe\", \"num_attention_heads\": 7}",
        "\"head_dim\" is missing, and 2048 cannot be divided by 7", 1, 1},
@@ -248,8 +248,9 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
 }
 
 TEST_CASE("an unknown family names the known ones") {
-  CHECK_NE(refusal(R"({"model_type": "mamba"})").render().find("bart, bert, clip, deepseek_v3, distilbert, gemma, gemma2"),
-           std::string::npos);
+  CHECK_NE(
+      refusal(R"({"model_type": "mamba"})").render().find("bart, bert, clip, deepseek_v3, distilbert, gemma, gemma2"),
+      std::string::npos);
 }
 
 TEST_CASE("keys that are not there have the family's defaults") {
