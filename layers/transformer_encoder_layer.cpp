@@ -113,12 +113,16 @@ std::int64_t multiply_adds(const Shape& x, const Encoder& e, bool batch_first) {
 TensorId by_one_operator(LayerBuilder& b, TensorId x, const Encoder& e) {
   const TensorId source = x;
   if (e.norm_first) x = norm(b, x, e.norm1);
+  TensorId given = x;  // C++'s variable holds it until it has the result
   x = aten::multihead_attention(b, x, e.attention);
+  b.hold({given});
   x = aten::binary(b, aten::Binary::add, x, source, true);
   if (!e.norm_first) x = norm(b, x, e.norm1);
   const TensorId attended = x;
   if (e.norm_first) x = norm(b, x, e.norm2);
+  given = x;
   x = linear(b, aten::unary(b, linear(b, x, e.linear1), activation(e), true), e.linear2);
+  b.hold({given});
   x = aten::binary(b, aten::Binary::add, x, attended, true);
   if (!e.norm_first) x = norm(b, x, e.norm2);
   b.hold({attended});

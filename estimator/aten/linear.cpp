@@ -94,12 +94,12 @@ TensorId transposed(LayerBuilder& b, TensorId weight) { return transpose(b, weig
 // LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix. A matrix that
 // says that it requires a gradient makes it one, where none is computed, too; before 2.0, all but batches of transposed
 // ones.
-bool folds(const LayerBuilder& b, TensorId x, TensorId matrix) {
+bool folds(const LayerBuilder& b, TensorId x, TensorId matrix, bool below_autograd = false) {
   const Shape shape = b.shape(x);
   const Strides strides = b.strides(x);
   if (b.before(200))
     return shape.rank() > 3 || strides[shape.rank() - 1] == 1 || strides[0] != shape.elements(1, shape.rank());
-  if (b.says_requires_grad(matrix) || b.contiguous(x)) return true;
+  if ((b.says_requires_grad(matrix) && !below_autograd) || b.contiguous(x)) return true;
   for (int i = 0; i < shape.rank() - 2; ++i)
     if (strides[i] != strides[i + 1] * shape[i + 1]) return false;
   return true;
@@ -230,12 +230,12 @@ TensorId tall_product_transposed(LayerBuilder& b, TensorId matrix, TensorId x) {
 
 }  // namespace
 
-TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y) {
+TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y, bool below_autograd) {
   const Shape s = b.shape(x), t = b.shape(y);
   if (s.rank() < 2 || t.rank() < 2) b.fail("expects operands of two or more dimensions");
   if (s.rank() == 2 && t.rank() == 2) return product(b, x, y);
   check_inner(b, x, y);
-  if (t.rank() == 2 && folds(b, x, y)) return tall_product(b, x, y);
+  if (t.rank() == 2 && folds(b, x, y, below_autograd)) return tall_product(b, x, y);
   if (s.rank() == 2 && folds_transposed(b, x, y)) return tall_product_transposed(b, x, y);
   const Shape batch = broadcast_leading(b, s, t);
   const TensorId p = as_batch(b, x, batch);
@@ -280,6 +280,12 @@ TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
     if (node.needs(bias)) node.give(bias, node.grad());
   }
   return sum;
+}
+
+TensorId linear_below_autograd(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
+  if (b.contiguous(x)) return linear(b, x, weight, bias);
+  const TensorId y = matmul_as_given(b, x, transposed(b, weight), true);
+  return b.emit_in_place(Operator::add_, Elementwise{b.elements(y)}, {y, bias});
 }
 
 }  // namespace gpuplan::aten

@@ -93,10 +93,33 @@ TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) 
   return mha.batch_first ? transpose(b, y, 1, 0) : y;
 }
 
+// The same where the numbers of a token lie apart: the kernels are asked whether they take x itself, divided into
+// heads. The projections get their bias on their way into one tensor of all heads, and the mixed values go to the
+// queries' place (aten/src/ATen/native/transformers/attention.cpp).
+TensorId by_products(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
+  const Shape in = b.shape(x);
+  const std::int64_t heads = mha.heads, tokens = in[1], head = in[2] / heads;
+  const TensorId packed = matmul_as_given(b, x, transpose(b, mha.in_weight, 0, 1), true);
+  const Shape all{3, in[0], heads, tokens, head};
+  const TensorId projections = b.emit(Operator::clone, Copy{all.elements()}, {packed}, all, b.dtype(x));
+  std::array<TensorId, 3> qkv{};
+  for (std::size_t i = 0; i < qkv.size(); ++i)
+    qkv[i] = view(b, select(b, projections, 0, static_cast<std::int64_t>(i)), {in[0] * heads, tokens, head});
+  const TensorId weights = softmax(b, bmm(b, qkv[0], transpose(b, qkv[1], 1, 2)), -1);
+  const Gemm mixing{.batch = in[0] * heads, .m = tokens, .n = head, .k = tokens, .dtype = b.dtype(x)};
+  const TensorId mixed =
+      view(b, b.emit_in_place(Operator::bmm, mixing, {qkv[0], weights, qkv[2]}), {in[0], heads, tokens, head});
+  const TensorId rows = view(b, contiguous(b, transpose(b, mixed, 1, 2)), {in[0] * tokens, in[2]});
+  const TensorId y = addmm(b, mha.out_bias, rows, transpose(b, mha.out_weight, 0, 1));
+  b.hold({projections});
+  return view(b, y, in);
+}
+
 // torch._native_multi_head_attention: what the fused kernels need, without a copy.
 TensorId fast_path(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const Shape in = b.shape(x);
-  const TensorId packed = linear(b, x, mha.in_weight, mha.in_bias);
+  if (b.strides(x)[2] != 1) return by_products(b, x, mha);
+  const TensorId packed = linear_below_autograd(b, x, mha.in_weight, mha.in_bias);
   const std::array<std::int64_t, 3> sizes{in[2], in[2], in[2]};
   std::vector<TensorId> qkv = split(b, packed, 2, sizes, "SplitBackward0");
   for (TensorId& t : qkv) t = transpose(b, view(b, t, {in[0], in[1], mha.heads, in[2] / mha.heads}), 1, 2);
