@@ -243,7 +243,8 @@ class GraphBuilder {
     returned_.resize(returned);
     if (!node.name.empty()) names.name(own_path, {y, nullptr, true}, {inactive, last_many_});
     last_many_ = nullptr;
-    if (node.keep && y != kNone) kept_.push_back(y);  // the name that would be its result's is that of what it was given
+    if (node.keep && y != kNone)
+      kept_.push_back(y);  // the name that would be its result's is that of what it was given
     return {y, inactive};
   }
 
