@@ -104,9 +104,11 @@ std::vector<ParameterDef> parameters(bool cross_entropy) {
 const LayerDef kLayers[] = {
     {.name = "CrossEntropyLoss",
      .summary = "log-softmax and negative log-likelihood of the target class",
-     .math = "x [N, C, ...], target [N, ...] int64 -> the mean or sum of -log softmax(x)[target].\n"
+     .math = "x [N, C, ...], target [N, ...] int64 -> the mean or sum of -log softmax(x)[target]. A second input is "
+             "the target.\n"
              "Saved: the log-probabilities, the target and the total weight. Backward: two gradients of x's size.",
      .parameters = parameters(true),
+     .max_inputs = 2,
      .loss = true,
      .lower = lower_cross_entropy,
      .example = {.call = "CrossEntropyLoss()",

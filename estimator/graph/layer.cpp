@@ -115,6 +115,14 @@ TensorId LayerBuilder::buffer(std::string_view name, const Shape& shape, DType d
 }
 
 TensorId LayerBuilder::target(const Shape& shape, DType dtype) {
+  if (input_count() > call_.def->min_inputs) {  // made by the model's own code
+    const TensorId last = input(input_count() - 1);
+    const Tensor& t = graph_.tensor(last);
+    if (t.shape != shape || t.dtype != dtype)
+      fail("expects targets " + to_string(shape) + " of " + std::string(name_of(dtype)) + ", got " +
+           to_string(t.shape) + " of " + std::string(name_of(t.dtype)));
+    return last;
+  }
   if (const auto shared = targets_.find(call_.tied); shared != targets_.end()) {
     const Tensor& t = graph_.tensor(shared->second);
     if (t.shape != shape || t.dtype != dtype)

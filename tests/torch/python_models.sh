@@ -41,6 +41,18 @@ class Lost(Net):
         out = super().forward(x)
         return out * torch.fft.fft(out).abs()
 
+class Contrast(torch.nn.Module):
+    """Compares what it computed of two inputs, as CLIP does; in training alone."""
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(32, 16), torch.nn.Linear(32, 16)
+    def forward(self, x, y):
+        logits = self.a(x) @ self.b(y).t() * 3
+        if not self.training: return logits
+        own = torch.arange(len(logits), device=logits.device)
+        loss = (torch.nn.functional.cross_entropy(logits, own) + torch.nn.functional.cross_entropy(logits.t(), own)) / 2
+        return {"loss": loss, "logits": logits}
+
 def lora():
     """The model's own loss is computed two modules below."""
     import peft, transformers
@@ -106,6 +118,11 @@ adapters() {
     grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32' "$work/plan"
 }
 check "adapters of peft around a model with a loss of its own" adapters
+contrast() {
+  plan net.py:Contrast --input x:32 --input y:32 -b 8 && cat "$work/plan" "$work/said" &&
+    grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train' "$work/plan"
+}
+check "a loss whose targets the model makes" contrast
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then
   for model in timm:resnet18 timm:vit_tiny_patch16_224 torchvision:mobilenet_v3_small torchvision:swin_t; do
     check "$model" eval "plan $model -b 8 && grep -q 'Verified  *equal to PyTorch' $work/plan"

@@ -125,3 +125,20 @@ TEST_CASE("own_loss: is a list that the model's forward computes") {
   CHECK(contains(error_of(kModel + "loss: mean\nown_loss:\n" + list), "loss: or own_loss:, not both"));
   CHECK(contains(error_of(kModel + "own_loss: mean\n"), "own_loss must be a list of entries"));
 }
+
+// CLIP compares texts with images: each is the class of its own.
+TEST_CASE("a loss may have targets that the model made") {
+  const std::string model =
+      "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n"
+      "  - {name: places, op: \"Zeros(_, dtype='int64')\"}\n"
+      "  - {name: head, op: \"Linear(8, 10)\", from: input}\n"
+      "own_loss:\n";
+  const std::string given = model + "  - {op: CrossEntropyLoss(), from: [head, places]}\n";
+  const Graph train = graph_in(Mode::train, given);
+  CHECK(train.inputs.size() == 1);  // none is a target
+  CHECK(graph_in(Mode::train, model + "  - {op: CrossEntropyLoss(), from: head}\n").inputs.size() == 2);
+  CHECK(std::ranges::count(train.forward_ops, Operator::nll_loss_forward, &Op::kind) == 1);
+  const std::string floating = "  - {op: CrossEntropyLoss(), from: [head, head]}\n";
+  CHECK_THROWS_WITH_AS(graph_in(Mode::train, model + floating), doctest::Contains("expects targets [4] of int64"),
+                       Error);
+}

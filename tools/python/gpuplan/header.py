@@ -31,6 +31,7 @@ def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
     return ["inputs:"] + [f"  {plain(n)}: {s}" for n, s in zip(names, shapes)], names
 
 
+OF_ITSELF = ["# The loss is the model's own, of what it computed alone. --mode infer plans a call without it."]
 OF_OWN_LOSS = ["# The loss is the model's own. --mode infer plans a call without labels, which Trainer.evaluate() would give it."]
 
 

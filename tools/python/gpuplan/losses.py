@@ -36,7 +36,7 @@ def loss_text(run: Recorder) -> LossText:
         return LossText()
     calls = flattened_calls(run.loss_steps)
     if not any(run.loss in c.results for c in calls):
-        if not split_own_loss(run):
+        if not split_own_loss(run) and not split_loss_of_itself(run):
             return LossText(*own_loss(run))
         calls = flattened_calls(run.loss_steps)
     of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
@@ -50,7 +50,7 @@ def loss_text(run: Recorder) -> LossText:
         elif call.name not in SHAPING | CUTTING:
             shaped = False
     if not shaped or any(c.name not in LOSSES.values() and targets_of(c, of_model) for c in read):
-        return LossText(calls=of_given_targets(calls))
+        return LossText(calls=of_given_targets(run, calls))
     drop_targets(run, calls, targets)
     line = call_of_loss(calls[-1])
     if line and all(c.name in SHAPING for c in read[:-1]) and not any(copies(c) for c in read[:-1]):
@@ -62,10 +62,10 @@ def targets_of(call: Call, of_model: set) -> List[Value]:
     return [v for v in loss_call_operands(call) if v not in of_model]
 
 
-def of_given_targets(calls: List[Call]) -> List[Call]:
+def of_given_targets(run: Recorder, calls: List[Call]) -> List[Call]:
     """Of a loss that is no layer, or that computes something of its targets: they are inputs of the model, and the calls its last ones."""
     for call in calls:
-        if call.name in LOSSES.values():
+        if call.name in LOSSES.values() and any(of_batch(run, c) for c in calls):
             raise ExportError(f"{call.source}: {call.name} beside other calls that read the targets inside the loss: compute those beforehand and "
                               "pass their results in the batch")
     return calls
@@ -111,6 +111,37 @@ def split_own_loss(run: Recorder) -> bool:
     return True
 
 
+def split_loss_of_itself(run: Recorder) -> bool:
+    """Of a model that compares what it computed with itself, as CLIP does: targets are made in its forward. What leads to the loss
+    alone is moved out of it. Whether there was such a loss."""
+    frames = frames_around(run)
+    moved: List[Any] = []
+    wanted, others = {run.loss}, {v for v in frames[-1].results if v is not run.loss}
+    for step in reversed(frames[-1].steps):
+        if not is_of_loss(step) or not step.results or not wanted.issuperset(step.results) or others.intersection(step.results):
+            others.update(read_by(step))
+            wanted -= others
+        else:
+            moved.insert(0, step)
+            wanted.update(v for v in read_by(step) if v not in others)
+    calls = flattened_calls(moved)
+    made = {v for call in calls for v in call.results}
+    outside = {v for call in calls for v in read_by(call)} - made
+    reached = len(frames) == 1 or outside.issubset(run.top.results)  # by the loss, behind the model
+    if not reached or run.loss not in made or not any(c.name in LOSSES.values() for c in calls) or any(of_batch(run, c) for c in calls):
+        return False
+    run.loss_event, run.loss_of_itself = calls[0].event, True
+    frames[-1].steps[:] = [s for s in frames[-1].steps if s not in moved]
+    run.loss_steps = moved
+    for frame in frames:
+        frame.results = [v for v in frame.results if v is not run.loss]
+    return True
+
+
+def of_batch(run: Recorder, call: Call) -> bool:
+    return any(v in run.batch for v in loss_call_operands(call))
+
+
 def history_of(values: List[Value], made_by: Dict[Value, Call]) -> List[Call]:
     """The calls that made a value of the labels, the last one first. A conversion to where it is made none."""
     calls: List[Call] = []
@@ -138,11 +169,12 @@ def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[C
             continue
         operands = loss_call_operands(call)
         history = history_of(operands[1:2], made_by)
-        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call) + cut_of_targets(history), operands[:1], call.results)
+        made = [v for v in operands[1:2] if v in top.defined]  # in the forward, where others come with the batch
+        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call) + cut_of_targets(history), operands[:1] + made, call.results)
         entry.event = call.event
         entry.name = top.fresh_name("loss")
         root: Any = flat_values((history[-1].args, history[-1].kwargs))[0] if history else operands[1] if len(operands) > 1 else None
-        key = (root, tuple(operands[1].shape)) if root is not None else None
+        key = (root, tuple(operands[1].shape)) if root is not None and not made else None
         if key in known:
             entry.tie = known[key]
         elif key is not None:

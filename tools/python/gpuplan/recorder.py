@@ -55,6 +55,7 @@ class Recorder(TorchFunctionMode):
         self.loss_steps: List[Any] = []
         self.loss: Optional[Value] = None
         self.loss_event = 0  # of the model's own
+        self.loss_of_itself = False  # which has its targets from the model, too
         self.grad = torch.is_grad_enabled()
         self.notes: Dict[str, Optional[str]] = {}  # what the spec leaves out, and of plans in which type alone
         self.checks: Dict[str, None] = {}  # of values, which were taken to pass

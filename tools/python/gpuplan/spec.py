@@ -18,7 +18,7 @@ from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
 from gpuplan.errors import ExportError
 from gpuplan.folding import Folder
-from gpuplan.header import OF_OWN_LOSS, Note, header, input_lines, variables, with_remarks
+from gpuplan.header import OF_ITSELF, OF_OWN_LOSS, Note, header, input_lines, variables, with_remarks
 from gpuplan.lifetimes import hold_what_python_holds
 from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
@@ -108,7 +108,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     printer = Printer(folder)
     blocks = printer.blocks(top)
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
-    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
+    lines = header(model, name, modes) + (OF_ITSELF if run.loss_event and run.loss_of_itself else OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
     lines += [f"recorded_on: {simulated_gpu()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
     lines += variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
