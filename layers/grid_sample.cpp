@@ -3,12 +3,24 @@
 // Saves the image and the grid; backward allocates both gradients, that of the image zero-filled
 // (aten/src/ATen/native/cuda/GridSampler.cu). Under autocast the operands get the wider of their types.
 
+#include <algorithm>
+#include <string>
+
 #include "estimator/graph/layer.h"
 
 namespace gpuplan::layers::grid_sample {
 namespace {
 
+void expect_word(const LayerBuilder& b, std::string_view name, std::initializer_list<std::string_view> known) {
+  if (std::ranges::find(known, b.word(name)) != known.end()) return;
+  std::string list;
+  for (const std::string_view word : known) list += (list.empty() ? "" : ", ") + std::string(word);
+  b.fail(name, "unknown " + std::string(name) + " \"" + std::string(b.word(name)) + "\"", "expected " + list);
+}
+
 void lower(LayerBuilder& b) {
+  expect_word(b, "mode", {"bilinear", "nearest", "bicubic"});
+  expect_word(b, "padding_mode", {"zeros", "border", "reflection"});
   TensorId x = b.input(0), grid = b.input(1);
   const Shape in = b.shape(x), places = b.shape(grid);
   if (in.rank() != 4 || places.rank() != 4 || places[3] != 2 || places[0] != in[0])

@@ -1,6 +1,8 @@
 // IndexPut, Scatter: elements that are replaced in place, where an index says. Neither allocates anything; tensors that
 // want a gradient are not modelled.
 
+#include <string>
+
 #include "estimator/graph/dimensions.h"
 #include "estimator/graph/layer.h"
 
@@ -9,6 +11,8 @@ namespace {
 
 TensorId without_gradient(LayerBuilder& b) {
   const TensorId x = b.input();
+  if (b.dtype(b.input(1)) != DType::int64)
+    b.fail("expects an index of int64, got " + std::string(name_of(b.dtype(b.input(1)))));
   for (int i = 0; i < b.input_count(); ++i)
     if (b.requires_grad(b.input(i))) b.fail("changes a tensor that wants a gradient, which is not supported");
   return x;
@@ -16,6 +20,7 @@ TensorId without_gradient(LayerBuilder& b) {
 
 void lower_index_put(LayerBuilder& b) {
   const TensorId x = without_gradient(b);
+  if (b.dtype(b.input(2)) != b.dtype(x)) b.fail("expects values of the input's type");
   b.output(b.emit_in_place(Operator::index_put_, Copy{b.elements(b.input(1))}, {x, b.input(1), b.input(2)}));
 }
 

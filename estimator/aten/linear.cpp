@@ -94,7 +94,7 @@ TensorId transposed(LayerBuilder& b, TensorId weight) { return transpose(b, weig
 // LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix. A matrix that
 // says that it requires a gradient makes it one, where none is computed, too; before 2.0, all but batches of transposed
 // ones.
-bool folds(const LayerBuilder& b, TensorId x, TensorId matrix, bool below_autograd = false) {
+bool folds(const LayerBuilder& b, TensorId x, TensorId matrix, bool below_autograd) {
   const Shape shape = b.shape(x);
   const Strides strides = b.strides(x);
   if (b.before(200))
@@ -106,8 +106,8 @@ bool folds(const LayerBuilder& b, TensorId x, TensorId matrix, bool below_autogr
 }
 
 // The same of a matrix by an N-D tensor, whose transposition it would be.
-bool folds_transposed(const LayerBuilder& b, TensorId matrix, TensorId x) {
-  return b.before(200) ? folds(b, x, matrix) : b.says_requires_grad(matrix);
+bool folds_transposed(const LayerBuilder& b, TensorId matrix, TensorId x, bool below_autograd) {
+  return b.before(200) ? folds(b, x, matrix, below_autograd) : b.says_requires_grad(matrix) && !below_autograd;
 }
 
 Shape leading(const Shape& shape) {
@@ -236,7 +236,7 @@ TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y, bool below_aut
   if (s.rank() == 2 && t.rank() == 2) return product(b, x, y);
   check_inner(b, x, y);
   if (t.rank() == 2 && folds(b, x, y, below_autograd)) return tall_product(b, x, y);
-  if (s.rank() == 2 && folds_transposed(b, x, y)) return tall_product_transposed(b, x, y);
+  if (s.rank() == 2 && folds_transposed(b, x, y, below_autograd)) return tall_product_transposed(b, x, y);
   const Shape batch = broadcast_leading(b, s, t);
   const TensorId p = as_batch(b, x, batch);
   const TensorId q = as_batch(b, y, batch);

@@ -9,7 +9,8 @@ namespace gpuplan::aten {
 /// F.linear(x, weight [n, k], bias or kNone): addmm with cuBLASLt's bias epilogue, or mm
 /// (aten/src/ATen/native/Linear.cpp). Under autocast its operands are cast, in the order x, weight, bias.
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias);
-/// The same below autograd, and outside of autocast; with a bias.
+/// The same inside an operator's kernel, below autograd and outside of autocast; `bias` [n] is there. Without a
+/// gradient.
 TensorId linear_below_autograd(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias);
 /// torch.addmm(bias [n], x [m, k], weight [k, n]), Hugging Face's Conv1D.
 TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight);

@@ -94,21 +94,24 @@ TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) 
 }
 
 // The same where the numbers of a token lie apart: the kernels are asked whether they take x itself, divided into
-// heads. The projections get their bias on their way into one tensor of all heads, and the mixed values go to the
-// queries' place (aten/src/ATen/native/transformers/attention.cpp).
+// heads. The projections get their bias on their way into one tensor of all heads, softmax writes over the scores,
+// and the mixed values go to the queries' place (aten/src/ATen/native/transformers/attention.cpp).
 TensorId by_products(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const Shape in = b.shape(x);
   const std::int64_t heads = mha.heads, tokens = in[1], head = in[2] / heads;
   const TensorId packed = matmul_as_given(b, x, transpose(b, mha.in_weight, 0, 1), true);
   const Shape all{3, in[0], heads, tokens, head};
-  const TensorId projections = b.emit(Operator::clone, Copy{all.elements()}, {packed}, all, b.dtype(x));
+  const TensorId projections =
+      b.emit(Operator::_transform_bias_rescale_qkv, Copy{all.elements()}, {packed, mha.in_bias}, all, b.dtype(x));
   std::array<TensorId, 3> qkv{};
   for (std::size_t i = 0; i < qkv.size(); ++i)
     qkv[i] = view(b, select(b, projections, 0, static_cast<std::int64_t>(i)), {in[0] * heads, tokens, head});
-  const TensorId weights = softmax(b, bmm(b, qkv[0], transpose(b, qkv[1], 1, 2)), -1);
-  const Gemm mixing{.batch = in[0] * heads, .m = tokens, .n = head, .k = tokens, .dtype = b.dtype(x)};
+  const TensorId scores = bmm(b, qkv[0], transpose(b, qkv[1], 1, 2));
+  const TensorId weights =
+      b.emit_in_place(Operator::_softmax_out, Softmax{.elements = b.elements(scores), .dtype = b.dtype(x)}, {scores});
+  const Gemm mixing{.batch = in[0] * heads, .m = tokens, .n = head, .k = tokens, .dtype = b.dtype(x), .batched = true};
   const TensorId mixed =
-      view(b, b.emit_in_place(Operator::bmm, mixing, {qkv[0], weights, qkv[2]}), {in[0], heads, tokens, head});
+      view(b, b.emit_in_place(Operator::bmm_out, mixing, {qkv[0], weights, qkv[2]}), {in[0], heads, tokens, head});
   const TensorId rows = view(b, contiguous(b, transpose(b, mixed, 1, 2)), {in[0] * tokens, in[2]});
   const TensorId y = addmm(b, mha.out_bias, rows, transpose(b, mha.out_weight, 0, 1));
   b.hold({projections});

@@ -70,7 +70,7 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
 std::vector<std::string> about_volumes(const Graph& graph, const RunConfig& run) {
   const auto convolves = [](const Layer& layer) { return layer.type == "Conv3d"; };
   if (run.scratch != Scratch::full || std::ranges::none_of(graph.layers, convolves)) return {};
-  return {"cuDNN's workspaces of 3-D convolutions are not known: they come on top of a peak within one"};
+  return {"cuDNN's workspaces of Conv3d are not planned: a peak during a 3-D convolution is higher"};
 }
 
 // The scratch of operators without a layer is that of the GPU that they were recorded on.

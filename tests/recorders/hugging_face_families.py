@@ -276,12 +276,13 @@ def tried(kind: str, family: Family) -> Tried:
     sizes, lengths = family.sizes[0], lengths_at(family, 0)
     plain = numbers(exported(kind, family, sizes, lengths))
     for key, value in flat(config_of(kind, family, sizes).to_dict()).items():
-        if key in family.flags or key in family.variables or key in found.fixed or harmless(key.rpartition(".")[2]) or not isinstance(value, (bool, float, str)):
+        known = {*family.flags, *family.variables, *family.besides, *found.fixed, *(most for most, _ in family.positions.values())}
+        if key in known or harmless(key.rpartition(".")[2]) or not isinstance(value, (bool, int, float, str)):
             continue
         if isinstance(value, str) and "act" not in key:
             continue
-        other: Any = not value if isinstance(value, bool) else 0.271828 + len(found.reals) / 1e4 if isinstance(value, float) else \
-            "relu" if value != "relu" else "gelu"
+        other: Any = not value if isinstance(value, bool) else 2 * value + 1 if isinstance(value, int) else \
+            0.271828 + len(found.reals) / 1e4 if isinstance(value, float) else "relu" if value != "relu" else "gelu"
         before = plain
         if "eps" in key:  # of the layer's own default nothing is written
             before = numbers(exported(kind, family, {**sizes, key: 0.314159}, lengths))

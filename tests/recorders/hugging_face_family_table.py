@@ -20,6 +20,7 @@ class Family(NamedTuple):
     derived: Sequence[str] = ()  # expressions of variables that are themselves parts of others
     flags: Dict[str, Sequence[Any]] = {}  # values of a key that get lines of their own
     kinds: Dict[str, Callable[[Dict[str, Any]], List[str]]] = {}  # `layers` or what else is numbered: the kind of each layer
+    besides: Sequence[str] = ()  # keys that numbered_layers.cpp reads, and what the class makes of other keys
     batch: Callable[[Any, Sizes], Dict[str, torch.Tensor]] = lambda config, lengths: of_tokens(lengths, labels="input_ids")
     loss: Optional[Callable[..., Any]] = None  # of a class that has none
     lengths: Sequence[str] = ("seq",)
@@ -66,6 +67,8 @@ def towers(cls: str, projection: str, tokens: int, projections: Sequence[int]) -
 
 
 DECODER = {"vocab_size": "vocabulary", "hidden_size": "hidden", "num_hidden_layers": "layers", "num_attention_heads": "heads"}
+OF_EXPERTS = [(1009, 96, 4, 4, 2, 32, 72, 8, 2), (757, 160, 5, 6, 3, 24, 104, 10, 4), (911, 224, 6, 10, 5, 16, 88, 12, 6),
+              (1213, 288, 4, 12, 4, 40, 136, 14, 3), (853, 352, 6, 15, 5, 48, 56, 16, 5), (1327, 416, 7, 9, 3, 56, 120, 18, 7)]
 TIED = {"tie_word_embeddings": (False, True)}
 
 FAMILIES: Dict[str, Family] = {
@@ -73,10 +76,8 @@ FAMILIES: Dict[str, Family] = {
         "Qwen3MoeForCausalLM",
         {**DECODER, "num_key_value_heads": "kv_heads", "head_dim": "head", "moe_intermediate_size": "inner", "num_experts": "experts",
          "num_experts_per_tok": "top_k"},
-        draws((1009, 96, 3, 4, 2, 32, 72, 8, 2), (757, 160, 4, 6, 3, 24, 104, 10, 4), (911, 224, 5, 10, 5, 16, 88, 12, 6),
-              (1213, 288, 3, 12, 4, 40, 136, 14, 3), (853, 352, 6, 15, 5, 48, 56, 16, 5), (1327, 416, 7, 9, 3, 56, 120, 18, 7),
-              keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim moe_intermediate_size num_experts "
-              "num_experts_per_tok"),
+        draws(*OF_EXPERTS, keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim moe_intermediate_size "
+              "num_experts num_experts_per_tok"),
         fixed={"decoder_sparse_step": 1, "mlp_only_layers": []},
         otherwise={"head_dim": "hidden//heads"},
         flags={**TIED, "norm_topk_prob": (False, True), "attention_bias": (False, True)}),
@@ -84,23 +85,21 @@ FAMILIES: Dict[str, Family] = {
         "DeepseekV3ForCausalLM",
         {**DECODER, "intermediate_size": "dense", "moe_intermediate_size": "inner", "n_routed_experts": "experts", "n_shared_experts": "shared",
          "num_experts_per_tok": "top_k", "n_group": "groups", "topk_group": "chosen", "q_lora_rank": "q_rank", "kv_lora_rank": "kv_rank",
-         "qk_nope_head_dim": "plain", "qk_rope_head_dim": "turned", "v_head_dim": "value", "first_k_dense_replace": "first"},
+         "qk_nope_head_dim": "plain", "qk_rope_head_dim": "turned", "v_head_dim": "value"},
         draws((1009, 96, 3, 4, 200, 72, 24, 1, 2, 3, 2, 40, 56, 16, 8, 24, 1), (757, 160, 5, 6, 328, 104, 20, 2, 4, 4, 3, 48, 88, 32, 24, 40, 2),
               (911, 224, 6, 10, 424, 88, 40, 3, 6, 5, 2, 72, 104, 48, 16, 56, 2), (1213, 288, 4, 12, 520, 136, 42, 1, 3, 6, 4, 136, 152, 64, 40, 88, 1),
               (853, 352, 7, 15, 616, 120, 56, 4, 5, 7, 3, 168, 184, 80, 48, 104, 3),
               keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size moe_intermediate_size n_routed_experts "
               "n_shared_experts num_experts_per_tok n_group topk_group q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim "
               "first_k_dense_replace"),
-        flags=TIED,
+        flags=TIED, besides=["first_k_dense_replace", "head_dim"],
         kinds={"layers": lambda config: ["dense" if i < config["first_k_dense_replace"] else "experts" for i in range(config["num_hidden_layers"])]}),
     "gpt_oss": Family(
         "GptOssForCausalLM",
         {**DECODER, "num_key_value_heads": "kv_heads", "head_dim": "head", "intermediate_size": "inner", "num_local_experts": "experts",
-         "num_experts_per_tok": "top_k"},
-        draws((1009, 96, 4, 4, 2, 32, 72, 8, 2), (757, 160, 5, 6, 3, 24, 104, 10, 4), (911, 224, 6, 10, 5, 16, 88, 12, 6),
-              (1213, 288, 4, 12, 4, 40, 136, 14, 3), (853, 352, 6, 15, 5, 48, 56, 16, 5), (1327, 416, 7, 9, 3, 56, 120, 18, 7),
-              keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim intermediate_size num_local_experts "
-              "num_experts_per_tok"),
+         "num_experts_per_tok": "top_k", "sliding_window": "window"},
+        draws(*[(*row, window) for row, window in zip(OF_EXPERTS, (128, 92, 166, 74, 118, 150))], keys="vocab_size hidden_size num_hidden_layers "
+              "num_attention_heads num_key_value_heads head_dim intermediate_size num_local_experts num_experts_per_tok sliding_window"),
         flags=TIED, shortest=201, kinds={"layers": lambda config: config["layer_types"]}),
     "gpt_neox": Family(
         "GPTNeoXForCausalLM", {**DECODER, "intermediate_size": "inner"},
@@ -108,9 +107,10 @@ FAMILIES: Dict[str, Family] = {
               keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"),
         derived=["hidden//heads"], flags={**TIED, "attention_bias": (False, True), "use_parallel_residual": (False, True), "hidden_act": ("gelu", "gelu_fast", "gelu_new")}),
     "modernbert": Family(
-        "ModernBertForMaskedLM", {**DECODER, "intermediate_size": "inner"},
-        draws((1009, 96, 7, 4, 200), (757, 240, 8, 6, 328), (911, 320, 9, 10, 424), (1213, 672, 7, 12, 520), (853, 840, 8, 15, 616),
-              keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"),
+        "ModernBertForMaskedLM", {**DECODER, "intermediate_size": "inner", "local_attention": "window"},
+        draws((1009, 96, 7, 4, 200, 128), (757, 240, 8, 6, 328, 92), (911, 320, 9, 10, 424, 166), (1213, 672, 7, 12, 520, 74), (853, 840, 8, 15, 616, 118),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size local_attention"),
+        besides=["global_attn_every_n_layers"],
         fixed={"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
         batch=lambda config, lengths: of_tokens(lengths, labels="apart"), derived=["hidden//heads"], shortest=201,
         kinds={"layers": lambda config: ["first", *config["layer_types"][1:]]}),

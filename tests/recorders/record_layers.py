@@ -38,6 +38,18 @@ class Loss(torch.nn.Module):
         return self.loss(x, self.target)
 
 
+class Attending(torch.nn.Module):
+    """A module of self-attention behind a transposition, which leaves the numbers of a token, or its samples, apart."""
+
+    def __init__(self, module, dims=None):
+        super().__init__()
+        self.module, self.dims = module, dims
+
+    def forward(self, x):
+        x = x if self.dims is None else x.transpose(*self.dims)
+        return self.module(x, x, x, need_weights=False)[0] if isinstance(self.module, torch.nn.MultiheadAttention) else self.module(x)
+
+
 class Cell(torch.nn.Module):
     """A cell given its states, as one tuple where it has two; of the states that it returns the first."""
 
@@ -97,6 +109,12 @@ def cases():
     yield "GridSample()", [IMAGE, (4, 9, 11, 2)], Functional(lambda x, grid: NN.functional.grid_sample(x, grid, align_corners=False))
     yield "CosineSimilarity(1)", [IMAGE, IMAGE], NN.CosineSimilarity(1)
     yield "CosineSimilarity(-1)", [(64, 128), (64, 128)], NN.CosineSimilarity(-1)
+    for p in ("MultiheadAttention(32, 4, batch_first=True", "TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0",
+              "TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0, norm_first=True"):
+        call = p + (", need_weights=False)" if "Multi" in p else ")")
+        yield call, [(4, 10, 32)], Attending(eval(f"NN.{p})"))
+        yield f"Transpose(1, 2) > {call}", [(4, 32, 10)], Attending(eval(f"NN.{p})"), (1, 2))
+        yield f"Transpose(0, 1) > {call}", [(10, 4, 32)], Attending(eval(f"NN.{p})"), (0, 1))
     yield "Flatten()", [IMAGE], NN.Flatten()
     yield "Flatten(2)", [IMAGE], NN.Flatten(2)
     yield "Identity()", [IMAGE], NN.Identity()

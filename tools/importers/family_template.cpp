@@ -6,7 +6,7 @@
 #include <map>
 
 #include "configs/embedded.h"
-#include "estimator/base/integers.h"
+#include "estimator/spec/expression.h"
 #include "estimator/spec/yaml.h"
 #include "tools/importers/families.h"
 #include "tools/importers/numbered_layers.h"
@@ -67,66 +67,33 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 // --- sizes
 
-// Sums, products and quotients of variables, as a template has them: "hidden//heads", "plain + turned".
-class Formula {
- public:
-  Formula(std::string_view text, const Variables& variables) : text_(text), variables_(variables) {}
-  std::int64_t value() {
-    const std::int64_t n = sum();
-    return at_ == text_.size() ? n : throw std::logic_error("a template's formula: " + std::string(text_));
+// A spec's expression, of integers, at the values of its variables.
+std::int64_t value_of(const std::string& expression, const Variables& known) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = "${" + expression + "}";
+  std::vector<std::string> names;
+  std::vector<Scalar> values;
+  for (const auto& [name, value] : known) {
+    names.push_back(name);
+    values.emplace_back(value);
   }
+  Cursor cursor(node);
+  return std::get<std::int64_t>(Expression::read(cursor, {{}, names}).evaluate({{}, values}));
+}
 
- private:
-  std::int64_t sum() {
-    std::int64_t n = product();
-    while (take(" + ")) n = checked_add(n, product());
-    return n;
+// What a size is where its key is missing: a number, a variable, or "hidden//heads", which leaves no remainder.
+std::int64_t default_size(const Config& config, const std::string& key, const std::string& written,
+                          const Variables& known) {
+  const std::size_t slashes = written.find("//");
+  if (slashes != std::string::npos) {
+    const std::int64_t n = value_of(written.substr(0, slashes), known),
+                       by = value_of(written.substr(slashes + 2), known);
+    if (n % by != 0)
+      throw config.wrong(
+          key, "\"" + key + "\" is missing, and " + std::to_string(n) + " cannot be divided by " + std::to_string(by));
   }
-  std::int64_t product() {
-    std::int64_t n = term();
-    for (;;) {
-      if (take("*"))
-        n = checked_mul(n, term());
-      else if (take("//"))
-        n = divided(n, term());
-      else
-        return n;
-    }
-  }
-  std::int64_t term() {
-    if (take("(")) {
-      const std::int64_t n = sum();
-      (void)take(")");
-      return n;
-    }
-    const std::size_t from = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
-      ++at_;
-    const std::string name(text_.substr(from, at_ - from));
-    const auto known = variables_.find(name);
-    return known != variables_.end() ? known->second : std::strtoll(name.c_str(), nullptr, 10);
-  }
-  static std::int64_t divided(std::int64_t n, std::int64_t by) {
-    if (by == 0 || n % by != 0) throw Error(std::to_string(n) + " cannot be divided by " + std::to_string(by));
-    return n / by;
-  }
-  bool take(std::string_view word) {
-    if (text_.substr(at_, word.size()) != word) return false;
-    at_ += word.size();
-    return true;
-  }
-
-  std::string_view text_;
-  const Variables& variables_;
-  std::size_t at_ = 0;
-};
-
-std::int64_t number_at(const Config& config, std::string_view key, const std::string& formula, const Variables& known) {
-  try {
-    return Formula(formula, known).value();
-  } catch (const Error& error) {
-    throw config.wrong(key, "\"" + std::string(key) + "\" is missing, and " + error.message());
-  }
+  return value_of(written, known);
 }
 
 // Variables in the template's order, whose defaults may be expressions of earlier ones.
@@ -135,12 +102,14 @@ Variables sizes_of(const Config& config, const Template& of) {
   of.each("sizes", [&](const std::string& key, const YamlNode& size) {
     const std::string& otherwise = size.find("default")->text;
     const bool given = config.find(key) != nullptr;
-    known[size.find("is")->text] = given ? config.size(key) : number_at(config, key, otherwise, known);
+    known[size.find("is")->text] = given ? config.size(key) : default_size(config, key, otherwise, known);
   });
   return known;
 }
 
 // --- other keys
+
+bool is_boolean(std::string_view word) { return word == "true" || word == "false"; }
 
 std::string word_of(const JsonValue& value) {
   if (value.kind == JsonValue::Kind::boolean) return value.boolean ? "true" : "false";
@@ -155,6 +124,7 @@ bool equal(const JsonValue& value, const std::string& wanted) {
 void expect_fixed(const Config& config, const Template& of) {
   of.each("fixed", [&](const std::string& key, const YamlNode& wanted) {
     const JsonValue* const value = config.find(key);
+    if (is_boolean(wanted.text)) (void)config.flag(key, false);  // a text that reads "true" is none
     if (value != nullptr && !equal(*value, wanted.text))
       throw config.wrong(key, "\"" + key + "\" is not modelled other than " + wanted.text).help(std::string(kDoor));
   });
@@ -164,10 +134,12 @@ void expect_fixed(const Config& config, const Template& of) {
 void set_flags(const Config& config, const Template& of, std::string& spec) {
   of.each("flags", [&](const std::string& key, const YamlNode& values) {
     const JsonValue* const given = config.find(key);
+    const std::string& otherwise = values.find("default")->text;
+    if (is_boolean(otherwise)) (void)config.flag(key, false);
     const bool is_number = given != nullptr && given->kind == JsonValue::Kind::number;
     const std::string word = is_number          ? number_of(*given) == 0 ? "0.0" : ">0"
                              : given != nullptr ? word_of(*given)
-                                                : values.find("default")->text;
+                                                : otherwise;
     if (word == values.find("made_with")->text) return;
     const YamlNode* const changes = values.find(word);
     if (changes == nullptr || changes->kind != YamlNode::Kind::list)
@@ -199,7 +171,7 @@ void set_numbers(const Config& config, const Template& of, const Variables& know
     const std::string_view root = inverse ? "{{1/sqrt(" : "{{sqrt(", end = ")}}";
     for (std::size_t at = spec.find(root); at != std::string::npos; at = spec.find(root, at)) {
       const std::size_t from = at + root.size(), to = spec.find(end, from);
-      const std::int64_t n = Formula(std::string_view(spec).substr(from, to - from), known).value();
+      const std::int64_t n = value_of(spec.substr(from, to - from), known);
       spec.replace(at, to + end.size() - at, inverse ? inverse_root(n) : root_of(n));
     }
   }
@@ -250,7 +222,7 @@ std::optional<SpecText> spec_of_template(const Config& config, std::string_view 
   for (const auto& [variable, value] : known) spec.set(variable, value, key_of(of, variable));
   set_lengths(config, of, spec);
   spec.set_name(config.word("model_type", ""));
-  spec.set_comment(cls + " of " + config.file() + ", by a template that was exported of transformers' class.\n");
+  spec.set_comment(cls + " of " + config.file() + ", from a template that was exported from transformers.\n");
   return spec;
 }
 

@@ -161,7 +161,7 @@ void expect_architecture(const Config& config, const std::string& architecture, 
   }
   throw config
       .wrong("architectures", "the class " + architecture + " is not modelled" + did_you_mean(architecture, known))
-      .help("the classes of this family that are: " + list);
+      .help("the classes of this family that are: " + list + "; transformers plans others: gpuplan hf:FOLDER");
 }
 
 StackSizes sizes_of(const Config& config, const StackKeys& keys, const StackSizes& otherwise) {

@@ -7,26 +7,9 @@ namespace gpuplan {
 
 namespace {
 
-// layer_types, where the file has it.
-std::vector<std::string> types_of(const Config& config, std::vector<std::string> otherwise,
-                                  const std::vector<std::string>& known) {
-  const JsonValue* const types = config.find("layer_types");
-  if (types == nullptr) return otherwise;
-  if (types->kind != JsonValue::Kind::array || types->items.size() != otherwise.size())
-    throw config.wrong("layer_types", "\"layer_types\" is a list of " + std::to_string(otherwise.size()) +
-                                          " words, one for each layer");
-  std::vector<std::string> words;
-  for (const JsonValue& type : types->items) {
-    if (std::find(known.begin(), known.end(), type.text) == known.end())
-      throw Error("layers of the type \"" + type.text + "\" are not modelled").at(type.mark);
-    words.push_back(type.text);
-  }
-  return words;
-}
-
 const std::vector<std::string> kAttention{"full_attention", "sliding_attention"};
 
-// Every `step`th layer, from the first or from the last one of each `step` on, attends to all tokens.
+// Layer `full` and every `step`th after it attend to all tokens, the others to a window.
 std::vector<std::string> with_windows(std::size_t layers, std::size_t step, std::size_t full) {
   std::vector<std::string> kinds(layers, kAttention[1]);
   for (std::size_t i = full; i < layers; i += step) kinds[i] = kAttention[0];
@@ -34,6 +17,23 @@ std::vector<std::string> with_windows(std::size_t layers, std::size_t step, std:
 }
 
 }  // namespace
+
+std::vector<std::string> layer_types(const Config& config, std::vector<std::string> otherwise) {
+  const JsonValue* const types = config.find("layer_types");
+  if (types == nullptr) return otherwise;
+  if (types->kind != JsonValue::Kind::array || types->items.size() != otherwise.size())
+    throw config.wrong("layer_types", "\"layer_types\" is a list of " + std::to_string(otherwise.size()) +
+                                          " words, one for each of num_hidden_layers");
+  std::vector<std::string> words;
+  for (const JsonValue& type : types->items) {
+    if (std::find(kAttention.begin(), kAttention.end(), type.text) == kAttention.end())
+      throw Error("layers of the type \"" + type.text + "\" are not modelled")
+          .at(type.mark)
+          .help("those that are: full_attention, sliding_attention");
+    words.push_back(type.text);
+  }
+  return words;
+}
 
 // transformers/models/*/configuration_*.py
 std::vector<std::string> kinds_of_layers(const Config& config, std::string_view family,
@@ -48,11 +48,14 @@ std::vector<std::string> kinds_of_layers(const Config& config, std::string_view 
     std::fill_n(kinds.begin(), std::min(dense, layers), "dense");
     return kinds;
   }
-  if (family == "gpt_oss") return types_of(config, with_windows(layers, 2, 1), kAttention);
+  if (family == "gpt_oss") return layer_types(config, with_windows(layers, 2, 1));
   if (family == "modernbert") {
     const auto step = static_cast<std::size_t>(config.size("global_attn_every_n_layers", 3));
-    std::vector<std::string> kinds = types_of(config, with_windows(layers, step, 0), kAttention);
-    if (kinds[0] == kAttention[0]) kinds[0] = "first";  // which has no norm before its attention
+    std::vector<std::string> kinds = layer_types(config, with_windows(layers, step, 0));
+    if (kinds[0] != kAttention[0])
+      throw config.wrong("layer_types", "a first layer with a window is not modelled")
+          .help("transformers plans it: gpuplan hf:FOLDER");
+    kinds[0] = "first";  // which has no norm before its attention
     return kinds;
   }
   throw std::logic_error("a template with layers of several kinds: " + std::string(family));

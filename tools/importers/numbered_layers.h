@@ -13,6 +13,10 @@ namespace gpuplan {
 
 inline constexpr std::int64_t kMostLayers = 1000;  // each is written down
 
+/// "full_attention" or "sliding_attention" of each layer, as layer_types has them, or `otherwise`. Throws Error for
+/// other kinds, and for a list of another length.
+std::vector<std::string> layer_types(const Config& config, std::vector<std::string> otherwise);
+
 /// The kind of each layer of a family, as its template calls it. Throws Error for kinds that are not modelled.
 std::vector<std::string> kinds_of_layers(const Config& config, std::string_view family,
                                          const std::map<std::string, std::int64_t, std::less<>>& sizes);

@@ -60,7 +60,8 @@ std::string rotary_base(const Config& config, const std::string& otherwise) {
     const JsonValue* const rope = object_at(config, key);
     if (rope == nullptr) continue;
     if (!scaling_of(*rope, false).empty())
-      throw config.wrong(key, "positions that depend on the batch are not modelled for this family");
+      throw config.wrong(key, "positions that depend on the batch are not modelled for this family")
+          .help("transformers plans it: gpuplan hf:FOLDER");
     expect_plain(*rope);
     theta = number_in(*rope, "rope_theta", theta);
   }

@@ -12,23 +12,17 @@ namespace {
 
 // Of each layer whether it has a window: `otherwise`, or as layer_types has it.
 std::vector<bool> windowed_layers(const Config& config, std::vector<bool> otherwise, bool has_window) {
-  const auto layers = static_cast<std::int64_t>(otherwise.size());
   const JsonValue* const types = config.find("layer_types");
   if (types == nullptr) return otherwise;
-  std::vector<bool> windowed;
-  if (types->kind != JsonValue::Kind::array || static_cast<std::int64_t>(types->items.size()) != layers)
-    throw config.wrong("layer_types", "\"layer_types\" is a list of " + std::to_string(layers) +
-                                          " words, one for each of num_hidden_layers");
-  for (const JsonValue& type : types->items) {
-    if (type.text != "full_attention" && type.text != "sliding_attention")
-      throw Error("layers of the type \"" + type.text + "\" are not modelled")
-          .at(type.mark)
-          .help("those that are: full_attention, sliding_attention");
-    windowed.push_back(type.text == "sliding_attention");
-    if (windowed.back() && !has_window)
-      throw Error("a layer has a window, and the model has none").at(type.mark).help("use_sliding_window says so");
+  const std::vector<std::string> words = layer_types(config, std::vector<std::string>(otherwise.size()));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    otherwise[i] = words[i] == "sliding_attention";
+    if (otherwise[i] && !has_window)
+      throw Error("a layer has a window, and the model has none")
+          .at(types->items[i].mark)
+          .help("use_sliding_window says so");
   }
-  return windowed;
+  return otherwise;
 }
 
 struct Read {

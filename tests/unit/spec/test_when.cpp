@@ -47,6 +47,21 @@ TEST_CASE("the weights of an entry of training take memory in inference") {
   CHECK(after_model(kHead + kAux + kTail) == after_model(kHead + kTail) + 58 * 512);
 }
 
+// `x = a(x)`, `if self.training: x = t(x)`, `y = c(b(x))`: in inference x is still a's result while c runs, 4 samples
+// of 4096 numbers of four bytes beside c's own.
+TEST_CASE("what an entry of the other mode would keep is what it was given") {
+  const auto peak = [](const std::string& keep) {
+    const std::string text =
+        "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - a: Linear(8, 4096)\n"
+        "  - {name: t, op: \"Linear(4096, 4096)\", when: train" +
+        keep +
+        "}\n"
+        "  - b: Linear(4096, 8)\n  - c: Linear(8, 4096)\n";
+    return plan(read_spec(text), make_catalog(), run_in(Mode::infer), nullptr).peak.reading.requested_bytes;
+  };
+  CHECK(peak(", keep: true") == peak("") + 4 * 4096 * 4);
+}
+
 TEST_CASE("an entry of the other mode hands on what it was given") {
   const std::string rest = "  - Flatten()\n  - Linear(_, 4)\n";
   const std::string in_place = "  - {op: ReLU(inplace=True), when: infer}\n";

@@ -64,8 +64,9 @@ def targets_of(call: Call, of_model: set) -> List[Value]:
 
 def of_given_targets(run: Recorder, calls: List[Call]) -> List[Call]:
     """Of a loss that is no layer, or that computes something of its targets: they are inputs of the model, and the calls its last ones."""
+    made = {v for c in [*flattened_calls(run.top.steps), *calls] for v in c.results}
     for call in calls:
-        if call.name in LOSSES.values() and any(of_batch(run, c) for c in calls):
+        if call.name in LOSSES.values() and not made.issuperset(loss_call_operands(call)):
             raise ExportError(f"{call.source}: {call.name} beside other calls that read the targets inside the loss: compute those beforehand and "
                               "pass their results in the batch")
     return calls

@@ -51,7 +51,7 @@ def write_einsum(w: Writer) -> None:
     letters = given.split(",")
     sizes = {c: n for part, x in zip(letters, operands) for c, n in zip(part, x.shape)}
     if len(operands) == 1 and sorted(letters[0]) == sorted(wanted) and len(sizes) == len(wanted):
-        return w.emit("Permute", [("", letters[0].index(c)) for c in wanted], [w.argument(1, "operands")], view=True)
+        return w.emit("Permute", [("", letters[0].index(c)) for c in wanted], operands, view=True)
     if len(operands) != 2 or "." in equation or not wanted or any(len(set(p)) != len(p) for p in letters + [wanted]):
         raise Unsupported(equation)
     left, right = letters
