@@ -1,10 +1,13 @@
-// Clone, To, TypeAs, AutocastType, Detach, Return: the same values as another tensor, or under another name.
+// Clone, To, TypeAs, AutocastType, Detach, RequiresGrad, Return: the same values as another tensor, or under another
+// name.
 //
 // clone and a conversion hand their gradient on (derivatives.yaml; the conversion's is converted back); a detached
-// tensor shares the storage and has no gradient. Return is the tuple that a function returns: name.0, name.1, ...
+// tensor shares the storage and has no gradient. A tensor that is made to require one is a leaf: its gradient stays in
+// x.grad, and goes with the graph. Return is the tuple that a function returns: name.0, name.1, ...
 
 #include "estimator/aten/views.h"
 #include "estimator/graph/dtype_argument.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::copies {
 namespace {
@@ -20,6 +23,12 @@ void lower_autocast_type(LayerBuilder& b) { b.output(b.cached_cast(b.input())); 
 void lower_detach(LayerBuilder& b) {
   const TensorId x = b.input();
   b.output(b.alias(x, b.shape(x), b.strides(x)));
+}
+
+void lower_requires_grad(LayerBuilder& b) {
+  const TensorId x = b.input();
+  if (b.training() && !b.requires_grad(x)) ModelBuilder(b).require_gradient(x);
+  b.output(x);
 }
 
 void lower_return(LayerBuilder& b) {
@@ -69,6 +78,13 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{4, 8, 14, 14}},
                  .input_dtype = DType::int64,
                  .derivation = "nothing is computed"}},
+    {.name = "RequiresGrad",
+     .summary = "tensor.requires_grad_()",
+     .math = "x itself, which gets a gradient from here on where it had none: what transformers' "
+             "enable_input_require_grads\n"
+             "does to the embeddings of a model whose adapters alone are trained, for its checkpoints. No kernel.",
+     .lower = lower_requires_grad,
+     .example = {.call = "RequiresGrad()", .input_shapes = {{4, 8, 14, 14}}, .derivation = "nothing is computed"}},
     {.name = "Return",
      .summary = "several results of a block",
      .math = "Written last: the block's results are name.0, name.1, ... of its entry. No kernel.",

@@ -20,14 +20,16 @@ Shape written_shape(const LayerBuilder& b) {
   return Shape(std::span<const std::int64_t>(sizes));
 }
 
-void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b))); }
+void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b), converted_dtype(b))); }
 
 void lower_replaced(LayerBuilder& b) {
   ModelBuilder(b).replaced_parameter(written_shape(b), b.boolean("tied"));
   b.output(b.input());
 }
 
-void lower_buffer(LayerBuilder& b) { b.output(b.buffer("", written_shape(b), converted_dtype(b))); }
+void lower_buffer(LayerBuilder& b) {
+  b.output(b.buffer("", written_shape(b), b.boolean("fixed") ? required_dtype(b) : converted_dtype(b)));
+}
 
 void lower_constant(LayerBuilder& b) { b.output(ModelBuilder(b).constant(written_shape(b), converted_dtype(b))); }
 
@@ -38,8 +40,10 @@ const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, with
 const LayerDef kLayers[] = {
     {.name = "Parameter",
      .summary = "a weight that the model's code reads itself",
-     .math = "W [shape], named by the entry's path. No kernel.",
-     .parameters = {kShape},
+     .math = "W [shape], named by the entry's path. No kernel. Of integers, as a quantized weight, it is not trained.",
+     .parameters = {kShape,
+                    {"dtype", ParameterType::word, "float32",
+                     "type of its elements; floating ones follow --precision"}},
      .min_inputs = 0,
      .lower = lower_parameter,
      .example = {.call = "Parameter(1, 197, 768)",
@@ -62,8 +66,9 @@ const LayerDef kLayers[] = {
      .summary = "a registered tensor without a gradient",
      .math = "A tensor of the model that is not trained (mask, position index). No kernel.",
      .parameters = {kShape,
-                    {"dtype", ParameterType::word, "float32",
-                     "type of its elements; floating ones follow --precision"}},
+                    {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"},
+                    {"fixed", ParameterType::boolean, "False",
+                     "keeps its type: a tensor that is not registered, as the scales of a quantized weight"}},
      .min_inputs = 0,
      .lower = lower_buffer,
      .example = {.call = "Buffer(49, 49, dtype=int64)",

@@ -96,7 +96,7 @@ std::vector<TensorId> differentiable(const LayerBuilder& b, std::span<const Tens
 }
 
 void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_view argument, std::span<const TensorId> x,
-                    std::span<const TensorId> outputs, std::span<const TensorId> kept) {
+                    std::span<const TensorId> outputs, std::span<const TensorId> kept, std::span<const TensorId> held) {
   const std::vector<TensorId> of = differentiable(b, outputs);
   if (of.empty()) return;
   if (b.is_none(argument)) {
@@ -114,6 +114,7 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
   for (int k = 0; k < static_cast<int>(of.size()); ++k) reads.push_back(node.grad(k));
   reads.insert(reads.end(), kept.begin(), kept.end());
   for (const TensorId t : kept) node.save(t);
+  for (const TensorId t : held) node.keep(t);
   if (call.results.empty()) return;
   const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
     return node.run(Operator::recorded_backward, work, reads, result);
@@ -126,7 +127,7 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
 }
 
 std::size_t output_count(const aten::RecordedCall& call) {
-  const auto is_output = [](int of) { return of != aten::RecordedCall::kSaved; };
+  const auto is_output = [](int of) { return of >= 0; };
   return index(std::ranges::count_if(call.of, is_output)) + call.in_place.size();
 }
 
@@ -169,18 +170,23 @@ void lower(LayerBuilder& b) {
   const std::vector<TensorId> results = is_one_kernel(call)
                                             ? b.emit_many(Operator::recorded, work_of(call), x, call.results)
                                             : run_apart<TensorId>(call, run, [&](Operands t) { b.hold(t); });
-  std::vector<TensorId> outputs(output_count(call)), kept;
+  std::vector<TensorId> outputs(output_count(call)), kept, held;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (call.of[i] == aten::RecordedCall::kSaved)
-      kept.push_back(results[i]);
-    else
+    if (call.of[i] >= 0) {
       outputs[index(call.of[i])] = results[i];
+      continue;
+    }
+    kept.push_back(results[i]);
+    if (call.of[i] == aten::RecordedCall::kHeld) held.push_back(results[i]);
   }
+  const auto results_held = static_cast<std::ptrdiff_t>(held.size());
   for (const aten::RecordedCall::Same& same : call.in_place)
     outputs[index(same.output)] = b.emit_in_place(Operator::recorded, OpaqueKernel{}, {x[index(same.input)]});
   for (const int i : call.kept_inputs) kept.push_back(x[index(i)]);
   for (const int i : call.kept_outputs) kept.push_back(outputs[index(i)]);
-  lower_backward(b, at, recording_of(b, x, at.type, list, "backward"), x, outputs, kept);
+  for (const int i : call.held_inputs) held.push_back(x[index(i)]);
+  kept.insert(kept.end(), held.begin() + results_held, held.end());
+  lower_backward(b, at, recording_of(b, x, at.type, list, "backward"), x, outputs, kept, held);
   b.outputs(outputs);
 }
 
@@ -195,6 +201,7 @@ const LayerDef kLayers[] = {
          "  sAMOUNT           what only its backward reads\n"
          "  +AMOUNT, -N       scratch that comes, and the N-th one that goes; c+AMOUNT is cuDNN's\n"
          "  xN, yN            inputs and outputs that its backward keeps\n"
+         "  hsAMOUNT, hxN     the same until the graph goes, in attributes of its node\n"
          "  macs=AMOUNT       multiply-adds\n"
          "backward: +, - and macs= as before, and\n"
          "  dN, dN=gM         the gradient of an input; that of an output itself\n"

@@ -170,6 +170,22 @@ class Scratch {
   std::vector<std::int64_t> allocations_;
 };
 
+/// What backward keeps, with an h before it what goes with the graph alone: s512, x0, y0, hs512, hx0.
+bool read_kept(std::string_view word, const Words& words, int inputs, Scratch& scratch, RecordedCall& call) {
+  const bool held = word.starts_with('h');
+  const std::string_view what = word.substr(held ? 1 : 0);
+  if (what.starts_with('s'))
+    scratch.result({Shape{words.at_least_one(what.substr(1))}, DType::uint8, Placing::contiguous},
+                   held ? RecordedCall::kHeld : RecordedCall::kSaved);
+  else if (what.starts_with('x'))
+    (held ? call.held_inputs : call.kept_inputs).push_back(words.place(what.substr(1), inputs, "an input's number"));
+  else if (word.starts_with('y'))
+    call.kept_outputs.push_back(words.place(word.substr(1), kMostOutputs, "an output's number"));
+  else
+    return false;
+  return true;
+}
+
 bool has_gradient_of(const RecordedCall& call, int input) {
   return std::ranges::find(call.of, input) != call.of.end() ||
          std::ranges::find(call.passed, input, &RecordedCall::Same::input) != call.passed.end();
@@ -189,21 +205,14 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
     else if (word.starts_with('y') && equals != std::string_view::npos)
       scratch.result(words.tensor(word.substr(equals + 1)),
                      words.place(word.substr(1, equals - 1), kMostOutputs, "an output's number"));
-    else if (word.starts_with('s'))
-      scratch.result({Shape{words.at_least_one(word.substr(1))}, DType::uint8, Placing::contiguous},
-                     RecordedCall::kSaved);
-    else if (word.starts_with('x'))
-      call.kept_inputs.push_back(words.place(word.substr(1), b.input_count(), "an input's number"));
-    else if (word.starts_with('y'))
-      call.kept_outputs.push_back(words.place(word.substr(1), kMostOutputs, "an output's number"));
-    else if (!scratch.read(word))
+    else if (!read_kept(word, words, b.input_count(), scratch, call) && !scratch.read(word))
       words.fail("yN=TYPE[SIZES], s, + or macs= with an amount, - with a number, or what is kept: xN, yN");
   }
   std::vector<bool> seen;
   std::vector<int> outputs = call.of;
   for (const RecordedCall::Same& same : call.in_place) outputs.push_back(same.output);
   for (const int of : outputs) {
-    if (of == RecordedCall::kSaved) continue;
+    if (of < 0) continue;
     if (index(of) >= seen.size()) seen.resize(index(of) + 1);
     if (seen[index(of)])
       b.fail(argument, "output " + std::to_string(of) + " is there twice", "expected y0, y1, ... once each");

@@ -154,6 +154,13 @@ struct Layer {
 };
 
 /// A part of the forward that keeps only what it was given and is run again in backward (torch.utils.checkpoint).
+/// What an autograd.Function keeps as an attribute of its own (`ctx.x = x`): backward lets nothing of it go, and it
+/// goes with the graph.
+struct HeldByNode {
+  NodeId node = kNone;
+  TensorId tensor = kNone;
+};
+
 struct Checkpoint {
   Range ops;    // of Graph::forward_ops
   Range nodes;  // of Graph::nodes
@@ -239,6 +246,7 @@ struct Graph {
   std::vector<TensorId> kept_in_forward;   // what a name holds until the model's forward returns
   TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   std::vector<TensorId> leaves;            // made by the forward, and given a gradient as a parameter is
+  std::vector<HeldByNode> held_by_nodes;   // in the order of their nodes
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
 

@@ -65,7 +65,7 @@ TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape)
   return kNone;
 }
 
-TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
+TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DType dtype) {
   if (call_.tied != kNone)
     if (const TensorId t = tied_parameter(name, shape); t != kNone) {
       // Another kind of module was constructed with a weight of its own, which the shared one then replaced; one of
@@ -74,12 +74,12 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
         ModelBuilder(*this).replaced_parameter(shape, true);
       return t;
     }
-  if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
-    fail("expects a floating-point input, its input is " + std::string(name_of(dtype(inputs_[0]))));
+  if (!call_.def->indices && !inputs_.empty() && !is_floating(this->dtype(inputs_[0])))
+    fail("expects a floating-point input, its input is " + std::string(name_of(this->dtype(inputs_[0]))));
   const bool adapter = call_.def->adapter;
-  const TensorId t = new_tensor(shape, adapter ? adapter_type(run_.precision) : run_.precision, Category::parameters);
+  const TensorId t = new_tensor(shape, adapter ? adapter_type(dtype) : dtype, Category::parameters);
   lay_out(graph_.tensor(t), run_.layout);
-  const bool trainable = !call_.frozen;
+  const bool trainable = !call_.frozen && is_floating(dtype);
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = graph_.tensor(t).of_trained = trainable;
   graph_.parameters.push_back({t, name, call_.layer, trainable});

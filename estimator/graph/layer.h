@@ -159,6 +159,8 @@ class NodeBuilder {
   void give(TensorId input, Operand value);
   /// Keeps a forward tensor that no kernel of the backward reads (convolution's unneeded operand, avg_pool2d's input).
   void save(TensorId tensor);
+  /// Keeps it until the graph goes, beyond this node's backward.
+  void keep(TensorId tensor);
 
  private:
   friend class LayerBuilder;
@@ -237,8 +239,10 @@ class LayerBuilder {
   bool before(PyTorchVersion version) const { return run_.pytorch < version; }
 
   // --- weights
-  /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
-  TensorId parameter(std::string_view name, const Shape& shape);
+  /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself. Of integers it is
+  /// frozen.
+  TensorId parameter(std::string_view name, const Shape& shape) { return parameter(name, shape, run_.precision); }
+  TensorId parameter(std::string_view name, const Shape& shape, DType dtype);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
   /// Whether both lie in one storage.
   bool is_view_of(TensorId t, TensorId base) const { return buffer_of(graph_, t) == buffer_of(graph_, base); }

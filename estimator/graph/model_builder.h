@@ -45,6 +45,8 @@ class ModelBuilder {
   TensorId input(int i) const { return b_.graph_.inputs[static_cast<std::size_t>(i)]; }
   /// The output object holds this, too.
   void keep_with_output(TensorId t);
+  /// A node that this call makes holds it until the graph goes.
+  void hold_with_graph(TensorId t) { b_.graph_.held_by_nodes.push_back({kNone, t}); }
   /// t.requires_grad_(True) of what no node made: a leaf, which gets a gradient of its own.
   void require_gradient(TensorId t);
   /// A second result of the module's forward. It stays alive as a local variable of this forward and of the forwards of

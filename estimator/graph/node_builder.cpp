@@ -158,6 +158,8 @@ void NodeBuilder::save(TensorId t) {
   graph_->nodes[index(node_)].saved.end = size_of_vector(graph_->saved);
 }
 
+void NodeBuilder::keep(TensorId t) { graph_->held_by_nodes.push_back({node_, t}); }
+
 // A view of a leaf that requires a gradient requires one, made under no_grad or not (torch/csrc/autograd/variable.cpp,
 // VariableHooks::grad_fn); what is computed of it does not.
 void LayerBuilder::mark_views(std::span<const TensorId> outputs, std::span<const TensorId> inputs) {

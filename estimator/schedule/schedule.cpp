@@ -128,6 +128,12 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   }
 }
 
+// Nodes of a checkpoint's first forward are none, and those of its second one go with its own graph.
+bool is_run_again(const Graph& graph, NodeId node) {
+  return std::ranges::any_of(graph.checkpoints,
+                             [&](const Checkpoint& c) { return c.nodes.begin <= node && node < c.nodes.end; });
+}
+
 // What the training loop's names keep alive beyond the operations that read it.
 void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept) {
   Schedule& s = writer.schedule();
@@ -154,6 +160,9 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
   }
   if (graph.loss != kNone)  // whose nodes hold the leaves
     for (const TensorId t : graph.leaves) beside.push_back(buffer_of(graph, t));
+  if (graph.loss != kNone)
+    for (const HeldByNode& held : graph.held_by_nodes)
+      if (!is_run_again(graph, held.node)) beside.push_back(buffer_of(graph, held.tensor));
   for (const BufferId b : beside) {
     if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
     s.beside_results.push_back(b);

@@ -188,6 +188,10 @@ class StepReader {
     auto& [whole, parts] = of;
     (*this)(whole, parts);
   }
+  void read(HeldByNode& of) {
+    auto& [node, tensor] = of;
+    (*this)(node, tensor);
+  }
   void read(Checkpoint& of) {
     auto& [ops, nodes, given, reentrant, returned] = of;
     (*this)(ops, nodes, given, reentrant, returned);
@@ -196,12 +200,12 @@ class StepReader {
     auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, backward_ops, saved, locals, strides,
            edges, nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
            initialization, knows_construction, adapters, checkpoints, wrapped, autocast_casts, inputs, output, loss,
-           kept_with_output, kept_in_forward, model_loss, leaves, replaced_buffers] = of;
+           kept_with_output, kept_in_forward, model_loss, leaves, held_by_nodes, replaced_buffers] = of;
     (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, backward_ops, saved, locals, strides, edges);
     (*this)(nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
             knows_construction, adapters);
     (*this)(checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, model_loss,
-            leaves, replaced_buffers);
+            leaves, held_by_nodes, replaced_buffers);
     fixed(initialization);
   }
 

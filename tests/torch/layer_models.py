@@ -285,7 +285,7 @@ TARGETS: Dict[str, Callable[..., List[Any]]] = {
 FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "AMax": torch.amax, "AMin": torch.amin, "Abs": torch.abs, "All": torch.all, "Any": torch.any, "ArgMax": torch.argmax,
     "ArgMin": torch.argmin, "Addcmul": torch.addcmul, "ClampTensor": torch.clamp, "Clamp": torch.clamp,
-    "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "Div": torch.div,
+    "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "RequiresGrad": lambda x: x.requires_grad_(), "Div": torch.div,
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Eq": torch.eq, "Ne": torch.ne, "Lt": torch.lt, "Le": torch.le,
     "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Log1p": torch.log1p, "Expm1": torch.expm1, "Sqrt": torch.sqrt, "Neg": torch.neg,
     "Erf": torch.erf, "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,

@@ -262,7 +262,8 @@ def noting(construction: Construction, data: bool) -> Iterator[None]:
         made = parameter
         if parameter is not None and not data and parameter.device.type != "meta":
             construction.paused = True
-            parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad) if type(parameter) is nn.Parameter \
+                else parameter.to("meta")  # of a library's class
             construction.paused = False
         if parameter is not None and made is not None:
             construction.register(module, name, made, parameter)

@@ -12,6 +12,7 @@ from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
 from gpuplan.recorded_operators import Pending, called_name, changes_its_operand, request_of
 from gpuplan.recorder import Recorder
+from gpuplan.stored import is_float8
 from gpuplan.transformers_layers import converts_for
 from gpuplan.values import FOREVER, Batch, Call, Frame, Value, dtype_name, flat_values, flattened_calls, unique
 
@@ -112,6 +113,12 @@ class Lowering:
         entry.name = body.fresh_name(rel or snake(frame.kind))
         for value in entry.inputs:
             self.find(body, value)
+        held = [v for v in frame.held if v in entry.inputs]
+        given = next((v for v in entry.inputs if v not in held), None)
+        if held and given is not None and self.run.grad:
+            holding = Entry("HeldByGraph", [], [given, *held], [given])
+            holding.event, holding.view = entry.event, True
+            body.add(holding)
         body.add(entry)
 
     @staticmethod
@@ -173,9 +180,10 @@ class Lowering:
 
     def add_weight(self, body: Body, value: Value, rel: str) -> None:
         if value.kind == "parameter":
-            entry = Entry("Parameter", [("", n) for n in value.shape] or [("shape", [])], [], [value])
+            of_integers = [] if value.dtype.is_floating_point and not is_float8(value.dtype) else type_of_buffer(value)
+            entry = Entry("Parameter", ([("", n) for n in value.shape] or [("shape", [])]) + of_integers, [], [value])
         else:
-            entry = Entry("Buffer", [("shape", list(value.shape)), ("dtype", dtype_name(value.dtype))], [], [value])
+            entry = Entry("Buffer", [("shape", list(value.shape)), *type_of_buffer(value)], [], [value])
         entry.name = body.fresh_name(rel)
         entry.view = True
         self.own(entry, [value.weight or ""], value.weight or "")
@@ -316,6 +324,14 @@ class Lowering:
         entry = Writer(self, body, call).emit("Aten", [], operands, None if changed is None else [changed])
         entry.name = body.fresh_name(called_name(call))
         self.pending.append(Pending(entry, request, call, why))
+
+
+def type_of_buffer(value: Value) -> List[Tuple[str, Any]]:
+    """Of a tensor in a library's form, floating numbers of 8 bits are bytes, and others keep their type."""
+    if is_float8(value.dtype):
+        return [("dtype", "uint8")]
+    keeps = value.kind == "held" and value.dtype.is_floating_point
+    return [("dtype", dtype_name(value.dtype)), *([("fixed", True)] if keeps else [])]
 
 
 # What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).

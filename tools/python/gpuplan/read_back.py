@@ -11,6 +11,8 @@ from torch import nn
 from gpuplan.batch_sizes import TRACED_BATCHES
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.program import error_of, program
+from gpuplan.stored import is_stored, key_of, named_tensors_of, parts
+from gpuplan.without_data import on_meta
 
 
 def read_back(text: str, model: nn.Module, modes: Sequence[str]) -> List[str]:
@@ -30,8 +32,14 @@ def read_back(text: str, model: nn.Module, modes: Sequence[str]) -> List[str]:
 
 
 def _counts(model: nn.Module) -> Dict[str, int]:
-    """Elements; what is shared counts once, as the module's own iterators have it."""
-    parameters, buffers = list(model.parameters()), list(model.buffers())
+    """Elements; what is shared counts once, as the module's own iterators have it. In a library's form a weight has fewer, and
+    other tensors beside it."""
+    stored = any(is_stored(module) for module in model.modules())
+    model = on_meta(model) if stored else model
+    parameters, buffers = [p for p in model.parameters() if not parts(p)], list(model.buffers())
+    known = {key_of(t) for t in [*parameters, *buffers]} if stored else set()
+    held = {key_of(t): t for module in model.modules() if is_stored(module) for _, t in named_tensors_of(module)}
+    buffers += [t for key, t in held.items() if key not in known]
     return {"parameters": sum(p.numel() for p in parameters), "buffers": sum(b.numel() for b in buffers)}
 
 

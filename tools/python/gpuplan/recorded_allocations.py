@@ -34,8 +34,10 @@ def size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, setting: Setting) -> List[Action]:
-    """Of allocations and frees. results: by address; kept: the word for what stays and is none of them, empty where nothing may."""
+def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, setting: Setting,
+               held: Set[int] = frozenset()) -> List[Action]:  # type: ignore[assignment]
+    """Of allocations and frees. results: by address; kept: the word for what stays and is none of them, empty where nothing may; held:
+    what of this stays beyond the backward."""
     stays = alive_after(events)
     last = {at: i for i, (action, at, _) in enumerate(events) if action == "alloc"}
     actions: List[Action] = []
@@ -53,7 +55,7 @@ def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tens
                 named = type_word(tensor.dtype, setting)
                 actions.append(Action(word, named, tuple(tensor.shape), asked if asked != size(tensor) else None))
             elif kept:
-                actions.append(Action(kept, size=asked))
+                actions.append(Action("h" + kept if at in held else kept, size=asked))
             else:
                 raise Unsupported(f"its backward leaves {asked} B behind")
         else:

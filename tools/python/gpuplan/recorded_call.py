@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
+from gpuplan import stored
 from gpuplan.errors import Unsupported
 from gpuplan.recorded_allocations import Allocator, actions_of, address, alive_after, without_frees_of
 from gpuplan.recorded_request import AMP, AMP_HALF, FULL, HALF, IN_HALF, MIXED, Inputs, Operand, Request, Setting, inputs_of
@@ -45,24 +46,26 @@ def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) 
     shared = set(named) & {address(t) for t in inputs.tensors}
     if len(named) + len(in_place) < len(outputs) or shared or any(not t.is_contiguous() for _, t in named.values()):
         raise Unsupported("its results are views, or share memory")
-    forward = actions_of(events, named, "s", setting) + [Action(f"y{k}=x{i}") for k, i in in_place.items()]
-    if sum(action.word.startswith("y") for action in forward) < len(outputs):
-        raise Unsupported("its results are no memory of their own")
-    if not with_gradient(outputs):
-        return Taken(forward, None)
-    if any(t.is_floating_point() and not t.requires_grad for t in outputs):
+    trains = bool(with_gradient(outputs))
+    if trains and any(t.is_floating_point() and not t.requires_grad for t in outputs):
         raise Unsupported("one of its results has a gradient, and another one has none")
     kept = alive_after(events) - set(named)
-    after = taken_backward(inputs, outputs, kept, setting, allocator)
-    return Taken(forward + saved(request, batch, setting, allocator), after)
+    after, held = taken_backward(inputs, outputs, kept, setting, allocator) if trains else (None, set())
+    forward = actions_of(events, named, "s", setting, held) + [Action(f"y{k}=x{i}") for k, i in in_place.items()]
+    if sum(action.word.startswith("y") for action in forward) < len(outputs):
+        raise Unsupported("its results are no memory of their own")
+    return Taken(forward + (saved(request, batch, setting, allocator) if trains else []), after)
 
 
-def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], kept: Set[int], setting: Setting, allocator: Allocator) -> List[Action]:
-    """kept: what the forward left for it, by address."""
+def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], kept: Set[int], setting: Setting,
+                   allocator: Allocator) -> Tuple[List[Action], Set[int]]:
+    """kept: what the forward left for it, by address. Returned with what of this the nodes still have when they have run."""
     gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
     allocator.events()
     found_gradients = backward(outputs, inputs, gradients)
-    events = without_frees_of(kept, allocator.events())
+    all_events = allocator.events()
+    held = kept - {at for action, at, _ in all_events if action == "free_requested"}
+    events = without_frees_of(kept, all_events)
     wanting = [i for i, t in enumerate(inputs.leaves) if t.requires_grad]
     of_gradients = {address(g): k for k, g in enumerate(gradients)}
     results, words = {}, []
@@ -76,11 +79,11 @@ def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], kept: Set[in
     after = [Action(a.word) if a.word.startswith("d") else a for a in actions_of(events, results, "", setting)]
     if sum(a.word.startswith("d") for a in after) < len(results):
         raise Unsupported("its gradients are no memory of their own")
-    return after + words
+    return after + words, held
 
 
 def saved(request: Request, batch: int, setting: Setting, allocator: Allocator) -> List[Action]:
-    """What stays where autograd's nodes alone are held."""
+    """What stays where autograd's nodes alone are held; of inputs with an h what stays when they have run, too."""
     inputs = inputs_of(request, batch, setting)
     outputs = request.called(inputs.tensors, batch, setting)
     places = {address(t): f"y{i}" for i, t in enumerate(outputs)}
@@ -89,9 +92,33 @@ def saved(request: Request, batch: int, setting: Setting, allocator: Allocator) 
     allocator.events()
     del inputs, outputs
     gc.collect()
-    gone = {at for action, at, _ in allocator.events() if action == "free_requested"}
+    gone = freed(allocator)
     assert nodes
-    return [Action(word) for at, word in places.items() if at not in gone]
+    staying = {at: word for at, word in places.items() if at not in gone}
+    del nodes
+    if not any(word.startswith("x") for word in staying.values()):
+        return [Action(word) for word in staying.values()]
+    held = held_inputs(request, batch, setting, allocator)
+    return [Action("h" + word if word in held else word) for word in staying.values()]
+
+
+def freed(allocator: Allocator) -> Set[int]:
+    return {at for action, at, _ in allocator.events() if action == "free_requested"}
+
+
+def held_inputs(request: Request, batch: int, setting: Setting, allocator: Allocator) -> Set[str]:
+    """Those that nodes keep in attributes of their own, which no backward lets go."""
+    inputs = inputs_of(request, batch, setting)
+    outputs = request.called(inputs.tensors, batch, setting)
+    of_results = {address(t): f"x{i}" for i, (t, leaf) in enumerate(zip(inputs.tensors, inputs.leaves)) if t is not leaf}
+    gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
+    left = Inputs([], inputs.leaves)
+    del inputs
+    allocator.events()
+    found_gradients = backward(outputs, left, gradients)
+    gone = freed(allocator)
+    del found_gradients
+    return {word for at, word in of_results.items() if at not in gone}
 
 
 def products(request: Request, batch: int) -> Tuple[int, int]:
@@ -99,6 +126,8 @@ def products(request: Request, batch: int) -> Tuple[int, int]:
     from torch.utils.flop_counter import FlopCounterMode
 
     inputs = inputs_of(request, batch, FULL)
+    if request.stored:
+        return stored.products(request.module(inputs.tensors), inputs.tensors[0])
     with FlopCounterMode(display=False) as counted:
         outputs = request.called(inputs.tensors, batch, FULL)
     forward = counted.get_total_flops()
@@ -213,7 +242,7 @@ def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as asked:
         path, listed = json.load(asked)
     sys.path += [place for place in path if place not in sys.path]
-    requests = [Request(r["function"], r["arguments"], tuple(Operand(**o) for o in r["operands"])) for r in listed]
+    requests = [Request(r["function"], r["arguments"], tuple(Operand(**o) for o in r["operands"]), r["stored"]) for r in listed]
     for number, request in enumerate(requests):
         child = os.fork()  # torch is imported once, and CUDA begins in the children
         if child == 0:

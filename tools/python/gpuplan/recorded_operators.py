@@ -16,6 +16,7 @@ from gpuplan.errors import GpuplanError, Unsupported
 from gpuplan.recorded_request import Operand, Request, path_of
 from gpuplan.recorded_words import BATCHES, answer_read, arguments
 from gpuplan.simulated import last_line, run_simulated, simulated_gpu
+from gpuplan.stored import Stored
 from gpuplan.values import Batch, Call, Value, dtype_name, flat_values, unique
 
 LARGE = 1 << 20  # bytes of scratch that a plan's reader is told of
@@ -43,8 +44,9 @@ def changes_its_operand(call: Call) -> bool:
 def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Value]) -> Request:
     """changed: what it changes in place. Raises Unsupported."""
     operands = unique(flat_values((call.args, call.kwargs)))
-    path = path_of(call.function) if call.function is not None else ""
-    if not path or torch.version.cuda is None or not operands:
+    stored = call.function if isinstance(call.function, Stored) else None
+    path = path_of(call.function) if call.function is not None and stored is None else ""
+    if not path and stored is None or torch.version.cuda is None or not operands:
         raise Unsupported
     results = {v.storage for v in call.results if v is not changed}
     if changed is None and not results or changed not in (None, operands[0]) or results & {v.storage for v in operands}:
@@ -70,8 +72,9 @@ def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Va
             return value
         raise Unsupported
 
-    held = [Operand(tuple((n.times,) if isinstance(n, Batch) else n for n in v.shape), dtype_name(v.dtype), v in wants_gradient, v.weight is not None, v.order) for v in operands]
-    return Request(path, json.dumps([plain(call.args), plain(call.kwargs)]), tuple(held))
+    held = [Operand(tuple((n.times,) if isinstance(n, Batch) else n for n in v.shape), dtype_name(v.dtype), v in wants_gradient, v.weight is not None, v.order,
+                    v.kind == "held") for v in operands]
+    return Request(path, json.dumps([plain(call.args), plain(call.kwargs)]), tuple(held), stored.text if stored else "")
 
 
 def recorded(requests: Sequence[Request]) -> List[Any]:

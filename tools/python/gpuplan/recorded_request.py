@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 import torch
+from torch import nn
 
 from gpuplan.errors import Unsupported
+from gpuplan.stored import HELD, Stored
 from gpuplan.values import flat_tensors
 
 HALF = torch.bfloat16
@@ -63,10 +65,11 @@ class Operand:
     wants_gradient: bool
     is_weight: bool
     order: Tuple[int, ...]  # its dimensions as they lie in memory, the outermost first; empty: as they are counted
+    is_fixed: bool = False  # in its type, whatever the model's is
 
     @property
     def is_float(self) -> bool:
-        return self.dtype == "float32"
+        return self.dtype == "float32" and not self.is_fixed
 
     def made(self, batch: int, dtype: torch.dtype) -> torch.Tensor:
         shape = [n[0] * batch if isinstance(n, (list, tuple)) else n for n in self.shape]
@@ -75,7 +78,7 @@ class Operand:
         own = getattr(torch, self.dtype)
         if not own.is_floating_point:
             return torch.zeros(lying, dtype=own, device="cuda").permute([order.index(d) for d in range(len(order))])
-        return torch.rand(lying, device="cuda").to(dtype if own == torch.float32 else own).permute([order.index(d) for d in range(len(order))])
+        return torch.rand(lying, device="cuda").to(dtype if self.is_float else own).permute([order.index(d) for d in range(len(order))])
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,12 @@ class Request:
     function: str
     arguments: str  # JSON of [positional, by name], with {"tensor": i} for the operands and {"batch": times} for sizes
     operands: Tuple[Operand, ...]
+    stored: str = ""  # instead of a function, a Stored module, which is called
+
+    def module(self, tensors: Sequence[torch.Tensor]) -> nn.Module:
+        """A stored one, around those of the operands that are its own."""
+        held = json.loads(self.arguments)[1]["dict"][HELD]
+        return Stored(self.stored).around([tensors[operand["tensor"]] for operand in held])
 
     def called(self, tensors: Sequence[torch.Tensor], batch: int, setting: Setting) -> List[torch.Tensor]:
         """Its results."""
@@ -96,7 +105,8 @@ class Request:
                     "dict": lambda: {k: given(v) for k, v in held.items()}}[kind]()
 
         positional, by_name = (given(part) for part in json.loads(self.arguments))
-        function = found(self.function)
+        by_name.pop(HELD, None)
+        function = self.module(tensors) if self.stored else found(self.function)
         if function is None:
             raise Unsupported(f"another process does not find {self.function}")
         with torch.autocast("cuda", dtype=HALF, enabled=setting.autocast):

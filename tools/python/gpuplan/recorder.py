@@ -17,6 +17,7 @@ from gpuplan.layers import (
     refuse_fused_mask)
 from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, asks_for_meta, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source, type_of_new)
+from gpuplan.stored import HELD, Key, is_stored, key_of, named_tensors_of, taken_apart
 from gpuplan.transformers_layers import run_function
 from gpuplan.value_checks import Passing, found_of, passes, place_of
 from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, flat_values, is_cache, unique, with_values
@@ -42,6 +43,11 @@ class Recorder(TorchFunctionMode):
         self.weights = {id(t): (name, "parameter") for name, t in named_tensors(model, "_parameters")}
         for name, t in named_tensors(model, "_buffers"):
             self.weights[id(t)] = (name, "buffer")
+        for path, module in model.named_modules():
+            names: Dict[Key, Tuple[str, str]] = {}
+            for name, t in named_tensors_of(module) if is_stored(module) else ():
+                known = names.setdefault(key_of(t), self.weights.get(id(t), (f"{path}.{name}", "held")))
+                self.weights.setdefault(id(t), known)
         self.values: Dict[int, Value] = {}
         self.references: Dict[int, Any] = {}
         self.storages: Dict[int, int] = {}  # of live tensors, by the address of their storage object
@@ -121,13 +127,16 @@ class Recorder(TorchFunctionMode):
         return self.call(func, name, args, kwargs)
 
     def asks_for_gradient(self, name: str, func: Callable, args: tuple, kwargs: dict) -> bool:
-        """x.requires_grad = True of a tensor of the forward, as for checkpoints. A graph of autograd's would hold what Python lets go."""
+        """x.requires_grad = True of a tensor of the forward, as for checkpoints: noted, and not done, since a graph of autograd's would
+        hold what Python lets go."""
         named = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__set__" else name
         wanted = [*args[1:], kwargs.get("requires_grad", True)][0]
         if named not in ("requires_grad", "requires_grad_") or not args[0].is_meta or id(args[0]) in self.weights or not wanted:
             return False
-        frame = caller()
-        self.notes[f"the gradient that {place_of(frame) if frame else 'the model'} asks for with requires_grad."] = None
+        self.event += 1
+        call = Call("requires_grad_", (self.value_of(args[0]),), {}, self.event, self.source())
+        call.results = [self.value_of(args[0])]
+        self.add(call)
         return True
 
     def answer(self, tensor: torch.Tensor, name: str) -> Any:
@@ -236,6 +245,8 @@ class Recorder(TorchFunctionMode):
         if self.inside:
             return original(module, *args, **kwargs)
         path = self.paths.get(id(module), "")
+        if is_stored(module):
+            return self.call_stored(original, module, path, args, kwargs)
         layer = None if module is self.model else self.layer_of(module) or ("TransformerEncoderLayer" if is_encoder_layer(module, args, kwargs) else None)
         in_parts = layer == "MultiheadAttention" and not is_self_attention(module, args, kwargs)
         if in_parts:
@@ -257,6 +268,29 @@ class Recorder(TorchFunctionMode):
         frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
         with functions_followed() if in_parts else contextlib.nullcontext():
             result = original(module, *args, **kwargs)
+        self.close_frame(frame, result)
+        checkpointed = frame.steps[0] if len(frame.steps) == 1 else None
+        if isinstance(checkpointed, Frame) and checkpointed.module is None and checkpointed.results == frame.results:
+            # All that it does, as transformers' layers do: eval mode has the same frame.
+            frame.steps, frame.checkpoint, frame.reentrant, frame.held = \
+                checkpointed.steps, checkpointed.checkpoint, checkpointed.reentrant, checkpointed.held
+        return result
+
+    def call_stored(self, original: Callable, module: nn.Module, path: str, args: tuple, kwargs: dict) -> Any:
+        """A module of a library's as one call, in a frame that has its tensors."""
+        stored, tensors = taken_apart(module)  # before it runs, which may move them within it
+        frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
+        self.event += 1
+        call = Call(type(module).__name__, with_values(args, self.value_of), {**with_values(kwargs, self.value_of), HELD: [self.value_of(t) for t in tensors]},
+                    self.event, layer_source(source_line(), path, type(module).__name__))
+        call.function = stored
+        self.inside += 1
+        try:
+            result = original(module, *args, **kwargs)
+        finally:
+            self.inside -= 1
+        call.results = [self.value_of(t) for t in flat_tensors(result)]
+        self.add(call)
         self.close_frame(frame, result)
         return result
 
@@ -294,6 +328,12 @@ class Recorder(TorchFunctionMode):
             self.frames[-1].steps[-1] = inner
             frame = inner
         frame.checkpoint, frame.reentrant = True, reentrant
+
+    def last_frame(self) -> Frame:
+        """The one that was closed last, in the frame that is open."""
+        frame = self.frames[-1].steps[-1]
+        assert isinstance(frame, Frame)
+        return frame
 
     def source(self) -> str:
         """Of the call that is made: the model's line, or the module of torch's that makes it."""

@@ -16,7 +16,7 @@ from torch import nn
 from gpuplan.both_modes import BothModes
 from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
-from gpuplan.errors import ExportError
+from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.folding import Folder
 from gpuplan.header import OF_ITSELF, OF_OWN_LOSS, Note, header, input_lines, variables, with_remarks
 from gpuplan.lifetimes import hold_what_python_holds
@@ -24,8 +24,10 @@ from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
 from gpuplan.printer import Printer
 from gpuplan.read_back import read_back
+from gpuplan.recorded_move import as_moved
 from gpuplan.run import no_loss
 from gpuplan.simulated import simulated_gpu
+from gpuplan.stored import is_stored
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
 from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
@@ -95,6 +97,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     inputs, top.input_names = input_lines(run, batch)
     name_ties(top)
     registered = moving_ranks(first.bare)
+    construction = construction or moved_with_forms(model, first)
     made = construction.ranks(model) if construction else registered
     for body in all_bodies(top):
         for entry in body.entries:
@@ -120,6 +123,17 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     lines += [f"loss: {text.line}"] if text.line else []
     lines += ["own_loss:" if run.loss_event else "loss:"] + ["  " + line for line in of_loss] if of_loss else []
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
+
+
+def moved_with_forms(model: nn.Module, traced: Traced) -> Optional[Construction]:
+    """Of a model that is moved to the GPU, where libraries' modules take their forms; nothing of one without."""
+    if not any(is_stored(module) for module in model.modules()):
+        return None
+    try:
+        return as_moved(model)
+    except GpuplanError as e:
+        traced.run.notes[f"what moving the model to the GPU makes there beside its weights: {e.message}."] = None
+        return None
 
 
 def of_checks(traced: List[Traced]) -> List[str]:

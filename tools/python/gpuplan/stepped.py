@@ -18,6 +18,7 @@ from gpuplan.command_line import parsed_batch
 from gpuplan.construction import constructed
 from gpuplan.run import loss_of
 from gpuplan.source_lines import first_line
+from gpuplan.stored import is_float8, is_stored
 from gpuplan.target import maker
 from gpuplan.values import flat_tensors
 from gpuplan.without_data import call_on_batch, on_meta
@@ -177,6 +178,19 @@ def infer_step(model: nn.Module, batch: Any, amp: Any, end: Callable[[str], None
     del out
 
 
+def moved(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """model.to("cuda", dtype); a library's forms take no other type, and transformers refuses to be asked."""
+    if dtype == torch.float32:
+        return model.to("cuda")
+    if not any(is_stored(module) for module in model.modules()):
+        return model.to("cuda", dtype=dtype)
+    for module in model.modules():
+        for tensor in [*module._parameters.values(), *module._buffers.values()]:
+            if type(tensor) in (torch.Tensor, nn.Parameter) and tensor.is_floating_point() and not is_float8(tensor.dtype):
+                tensor.data = tensor.data.to(dtype)
+    return model.to("cuda")
+
+
 def stepping(request: Request, step: Step, samples: int, end: Callable[[str], None]) -> Callable[[], None]:
     """The model on the GPU, and what takes a step of it; end(phase) is called after each phase."""
     torch.manual_seed(0)
@@ -187,7 +201,7 @@ def stepping(request: Request, step: Step, samples: int, end: Callable[[str], No
             model = make()
     else:
         model = make()
-    model = model.to("cuda", dtype=dtype if dtype != torch.float32 else None).train(step.mode == "train")
+    model = moved(model, dtype).train(step.mode == "train")
     if step.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batch = made_batch(request.inputs, samples, dtype, step.mode == "train" or reads_labels(make, request.inputs))

@@ -3,8 +3,10 @@ are recorded, refused or undone while it runs."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from typing import Any, Callable, Iterator, Optional
+from types import CellType
+from typing import Any, Callable, Iterator, List, Optional
 
 import torch
 import torch.utils.checkpoint
@@ -15,7 +17,7 @@ from gpuplan.errors import ExportError
 from gpuplan.recorder import Recorder, function_name
 from gpuplan.replacements import Replacements
 from gpuplan.source_lines import source_line
-from gpuplan.values import Call, Frame, with_values
+from gpuplan.values import Call, Frame, flat_tensors, with_values
 
 
 @contextlib.contextmanager
@@ -101,6 +103,16 @@ def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> N
             replacements.set(function, "forward", wrapped(forward.__func__, function))
 
 
+def tensors_of_function(function: Any) -> List[torch.Tensor]:
+    """Those that a partial or a closure has."""
+    if isinstance(function, functools.partial):
+        return flat_tensors((function.args, function.keywords)) + tensors_of_function(function.func)
+    if (getattr(function, "__module__", None) or "").startswith("gpuplan."):
+        return []  # nn.Module's call as it is recorded
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if cell != CellType()]
+    return [t for held in cells for t in (tensors_of_function(held) if callable(held) else flat_tensors(held))]
+
+
 def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
     """What torch.utils.checkpoint.checkpoint runs is a frame. It calls the function between two steps of a generator
     (one function before PyTorch 2.1), and one that reenters autograd in a Function."""
@@ -130,8 +142,12 @@ def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
         return followed_run(run, args, kwargs)
 
     def reentrant(ctx: Any, run: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        held = recorder.values_in(tensors_of_function(run))
         with torch.set_grad_enabled(recorder.grad):  # what runs again in backward
-            return followed_run(run, args, {}, reentrant=True)
+            result = followed_run(run, args, {}, reentrant=True)
+        if not recorder.inside:
+            recorder.last_frame().held = [v for v in held if v.kind == "activation"]
+        return result
 
     for name in ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator"):
         if name in vars(module):

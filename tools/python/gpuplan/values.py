@@ -72,6 +72,7 @@ class Frame:
         self.end = FOREVER  # the event of its return
         self.checkpoint = False  # run by torch.utils.checkpoint
         self.reentrant = False  # with use_reentrant=True
+        self.held: List[Value] = []  # by the function that such a checkpoint runs, beside its arguments
 
 
 def flat_tensors(structure: Any, depth: int = 0) -> List[torch.Tensor]:

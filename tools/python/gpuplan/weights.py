@@ -7,6 +7,7 @@ from torch import nn
 
 from gpuplan.entries import Body, Entry, all_bodies, relative
 from gpuplan.lowering import Lowering
+from gpuplan.stored import parts
 from gpuplan.values import dtype_name
 
 
@@ -103,7 +104,7 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
             bodies.setdefault(body.frame.path, body)
     for kind, named in (("Parameter", model.named_parameters()), ("Buffer", model.named_buffers())):
         for name, tensor in named:
-            if name in lowering.used or lowering.names_of_tied.get(name, name) != name or not tensor.numel():
+            if name in lowering.used or lowering.names_of_tied.get(name, name) != name or not tensor.numel() or parts(tensor):
                 continue
             sizes = list(tensor.shape)
             arguments = [("shape", sizes)] + ([("dtype", dtype_name(tensor.dtype))] if kind == "Buffer" else [])

@@ -10,6 +10,7 @@ from torch import nn
 from gpuplan.errors import ExportError
 from gpuplan.layers import class_path
 from gpuplan.source_lines import first_line
+from gpuplan.stored import is_stored, without_data
 from gpuplan.values import dtype_name
 
 
@@ -45,7 +46,7 @@ def refuse_modules(model: nn.Module) -> None:
                 raise ExportError(f"{at} whose {name} has no size before its first forward: run the model on a batch, then export it")
             if tensor is not None and tensor.dtype.is_complex:
                 raise ExportError(f"{at} whose {name} is complex, which no layer supports")
-            if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point:
+            if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point and not is_stored(module):
                 types.setdefault(tensor.dtype, f"{path}.{name}" if path else name)
     if len(types) > 1:
         named = ", ".join(f"{name} of {dtype_name(dtype)}" for dtype, name in types.items())
@@ -56,12 +57,15 @@ def on_meta(model: nn.Module) -> nn.Module:
     """A copy of the model whose tensors have no data. No weight of the original is copied on the way."""
     memo: Dict[int, Any] = {}
     for module in model.modules():
+        if is_stored(module):
+            continue
         held = list(module._parameters.values()) + list(module._buffers.values()) + list(module.__dict__.values())
         for tensor in held:
             if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
                 empty = torch.empty_like(tensor, device="meta", requires_grad=False)
                 memo[id(tensor)] = nn.Parameter(empty, requires_grad=False) if isinstance(tensor, nn.Parameter) else empty
     try:
+        memo.update({id(module): without_data(module, memo) for module in model.modules() if is_stored(module)})
         copied = copy.deepcopy(model, memo)
     except Exception as e:  # whatever the model holds
         raise ExportError(f"the model cannot be copied (copy.deepcopy): {type(e).__name__}: {first_line(e)}") from e

@@ -130,6 +130,13 @@ def write_narrow(w: Writer) -> None:
     w.emit("Slice", [("", w.argument(1, "dim")), ("", start), ("", start + length)], [w.x], view=True)
 
 
+@handles("requires_grad_")
+def write_requires_grad(w: Writer) -> None:
+    if not w.lowering.has_gradient(w.x):
+        w.emit("RequiresGrad", [], [w.x], [w.x], view=True)
+        w.lowering.differentiated.add(w.x)
+
+
 @handles("detach", "data")
 def write_detach(w: Writer) -> None:
     w.emit("Detach", [], [w.x], view=True)
