@@ -38,8 +38,11 @@ void lower_extreme(LayerBuilder& b, const Names& names) {
   const Shape shape = aten::broadcast(b, b.shape(x), b.shape(y));
   const TensorId z = b.emit(names.op, Elementwise{shape.elements()}, {x, y}, shape, dtype);
   if (NodeBuilder node = b.node(names.node, z, {x, y})) {
-    if (node.needs(x)) node.give(x, part(node, x, y, names.x_loses, shape, dtype));
-    if (node.needs(y)) node.give(y, part(node, x, y, names.y_loses, shape, dtype));
+    // Formulas are sorted by name, "other" before "self".
+    const Operand dy = node.needs(y) ? part(node, x, y, names.y_loses, shape, dtype) : 0;
+    const Operand dx = node.needs(x) ? part(node, x, y, names.x_loses, shape, dtype) : 0;
+    if (node.needs(x)) node.give(x, dx);
+    if (node.needs(y)) node.give(y, dy);
   }
   b.output(z);
 }

@@ -36,8 +36,9 @@ void lower_where(LayerBuilder& b) {
   const Shape shape = aten::broadcast(b, aten::broadcast(b, b.shape(condition), b.shape(x)), b.shape(y));
   const TensorId z = b.emit(Operator::where, Elementwise{shape.elements()}, {condition, x, y}, shape, dtype);
   if (NodeBuilder node = b.node("WhereBackward0", z, {x, y})) {
-    const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype, 2) : 0;
+    // Formulas are sorted by name, "other" before "self".
     const Operand dy = node.needs(y) ? chosen(node, condition, shape, dtype, 1) : 0;
+    const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype, 2) : 0;
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(y)) node.give(y, dy);
   }

@@ -23,7 +23,7 @@ equal() { # MODEL "ARGUMENTS" FLAGS...
 if [ "${GPUPLAN_TORCH:-}" != all ]; then
   equal llama 'checkpoint=True'
 else
-  for flags in '' '--amp bf16' '--precision bf16' '--gpu h100'; do
+  for flags in '' '--amp bf16'; do
     # shellcheck disable=SC2086
     {
       equal bitsandbytes_4bit '' $flags
@@ -39,6 +39,9 @@ else
       equal llama 'kind=8bit checkpoint=True' $flags
     }
   done
+  equal bitsandbytes_4bit '' --precision bf16
+  equal torchao_stored '' --precision bf16
+  equal llama 'checkpoint=True' --gpu h100
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -8,10 +8,10 @@ from torch import nn
 
 
 class Block(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, bias: bool) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=bias), nn.Linear(4 * width, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
@@ -20,10 +20,10 @@ class Block(nn.Module):
 class Net(nn.Module):
     """[tokens, 64]: its first and last layer are trained, what is between them is stored."""
 
-    def __init__(self, width: int = 512, depth: int = 2) -> None:
+    def __init__(self, bias: bool = True, width: int = 512, depth: int = 2) -> None:
         super().__init__()
         self.first = nn.Linear(64, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, bias) for _ in range(depth))
         self.head = nn.Linear(width, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,18 +33,19 @@ class Net(nn.Module):
         return self.head(x.mean(1))
 
 
-def replaced(make: Callable[[nn.Linear], nn.Module]) -> nn.Module:
-    net = Net()
+def replaced(make: Callable[[nn.Linear], nn.Module], bias: bool = True) -> nn.Module:
+    net = Net(bias)
     for block in net.blocks:
         block.up, block.down = make(block.up), make(block.down)
     return net
 
 
 def bitsandbytes_4bit(kind: str = "nf4", twice: bool = True, compute: str = "bfloat16") -> nn.Module:
+    """Without a bias, which the first forward would bring into the type that is computed in."""
     import bitsandbytes
 
     return replaced(lambda linear: bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, linear.bias is not None, getattr(torch, compute),
-                                                              compress_statistics=twice, quant_type=kind))
+                                                              compress_statistics=twice, quant_type=kind), bias=False)
 
 
 def bitsandbytes_8bit(threshold: float = 6.0) -> nn.Module:
