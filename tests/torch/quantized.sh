@@ -27,7 +27,7 @@ else
     # shellcheck disable=SC2086
     {
       equal bitsandbytes_4bit '' $flags
-      equal bitsandbytes_4bit 'kind=fp4 twice=False compute=float16' $flags
+      equal bitsandbytes_4bit 'kind=fp4 twice=False' $flags
       equal bitsandbytes_8bit '' $flags
       equal bitsandbytes_8bit 'threshold=0.0' $flags
       equal torchao_stored '' $flags

@@ -2,7 +2,7 @@
 registered here by gpuplan.functions."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -38,8 +38,11 @@ def constants_of_one_frame(run: Recorder) -> set:
 class Lowering:
     """Turns a run into bodies. Collects what the catalog lacks."""
 
-    def __init__(self, model: nn.Module, run: Recorder, local_constants: bool = False):
+    def __init__(self, model: nn.Module, run: Recorder, local_constants: bool = False, apart: AbstractSet[str] = frozenset()):
+        """apart: weights of layers that calls read, too, so that they are entries of their own."""
         self.model, self.run = model, run
+        self.apart = apart
+        self.read_apart: Set[str] = set()  # those that are to be
         self.local_constants = constants_of_one_frame(run) if local_constants else set()
         self.unknown: Dict[str, None] = {}
         self.pending: List[Pending] = []
@@ -184,10 +187,12 @@ class Lowering:
             entry = Entry("Parameter", ([("", n) for n in value.shape] or [("shape", [])]) + of_integers, [], [value])
         else:
             entry = Entry("Buffer", [("shape", list(value.shape)), *type_of_buffer(value)], [], [value])
-        entry.name = body.fresh_name(rel)
         entry.view = True
         self.own(entry, [value.weight or ""], value.weight or "")
-        if self.owning.get(value.weight or "") not in (None, *DECLARING):
+        entry.name = body.fresh_name(rel.replace(".", "_") if entry.tie else rel)  # of another module, which has it under its path
+        if self.owning.get(value.weight or "") in TAKING_WEIGHTS:
+            self.read_apart.add(value.weight or "")
+        elif self.owning.get(value.weight or "") not in (None, *DECLARING):
             self.unknown[f"{self.source}: reads {value.weight}, which is the weight of a layer, by itself"] = None
         body.add(entry)
 
@@ -226,7 +231,7 @@ class Lowering:
             return self.refuse(call, "with sparse gradients, max_norm, a last offset, scaled gradients or weights of samples")
         if call.name.endswith("Cell") and len(tensors[0].shape) != 2:
             return self.refuse(call, "without a batch")
-        if len({p.requires_grad for p in module.parameters()}) > 1 and call.name in ("Linear", "Conv1d", "Conv2d"):
+        if call.name in TAKING_WEIGHTS and (len({p.requires_grad for p in module.parameters()}) > 1 or f"{path}.weight" in self.apart):
             return self.add_with_parameters(body, call, arguments)
         if call.name == "MultiheadAttention":
             need = call.kwargs.get("need_weights", True)
@@ -333,6 +338,8 @@ def type_of_buffer(value: Value) -> List[Tuple[str, Any]]:
     keeps = value.kind == "held" and value.dtype.is_floating_point
     return [("dtype", dtype_name(value.dtype)), *([("fixed", True)] if keeps else [])]
 
+
+TAKING_WEIGHTS = ("Linear", "Conv1d", "Conv2d")  # as further inputs
 
 # What PyTorch also takes arguments by (torch/csrc/utils/python_arg_parser.cpp, numpy_compatibility_arg_names).
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}

@@ -142,5 +142,6 @@ def settle(pending: Sequence[Pending]) -> Settled:
             refused.append(f"{call.source}: {call.name} ({why}, and it cannot be recorded: {found})")
         else:
             entry.arguments = [("", called_name(call)), *found]
+            entry.grad = entry.grad and any(name.endswith("backward") for name, _ in found)  # torchao's int8 products hand no gradient on
             notes.append(note_of(call, found))
     return Settled(refused, list(filter(None, notes)))

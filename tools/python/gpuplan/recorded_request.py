@@ -25,7 +25,8 @@ def path_of(function: Callable) -> str:
     if inspect.isclass(owner) and issubclass(owner, torch.autograd.Function):
         path = f"{owner.__module__}.{owner.__qualname__}"
         return f"{path}.{name}" if found(path) is owner else ""
-    return next((f"{place}.{name}" for place in MODULES if getattr(found(place), name, None) is function), "")
+    # torch.linalg.norm is called linalg_norm, torch.fft.fft fft_fft.
+    return next((f"{place}.{n}" for place in MODULES for n in (name, name.partition("_")[2]) if n and getattr(found(place), n, None) is function), "")
 
 
 def found(path: str) -> Any:

@@ -1,7 +1,7 @@
 """A model as it runs in one mode or in both, lowered to a body."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -53,8 +53,13 @@ class Traced:
             p.requires_grad_(original.requires_grad)
 
     def lower(self, local_constants: bool = False) -> Body:
-        self.lowering = Lowering(self.bare, self.run, local_constants)
-        self.top = self.lowering.lower(self.run.top)
+        apart: Set[str] = set()
+        while True:
+            self.lowering = Lowering(self.bare, self.run, local_constants, apart)
+            self.top = self.lowering.lower(self.run.top)
+            if self.lowering.read_apart <= apart:
+                break
+            apart |= self.lowering.read_apart
         if not self.top.entries and not self.lowering.unknown:
             raise ExportError("the model runs no operation of torch")
         return self.top

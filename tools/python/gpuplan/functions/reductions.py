@@ -68,10 +68,12 @@ def write_sort(w: Writer) -> None:
     w.emit("Sort", [("", dim)] if dim != -1 else [], [w.x], results)
 
 
-@handles("norm", "linalg_vector_norm", "vector_norm")
+@handles("norm", "linalg_norm", "linalg_vector_norm", "vector_norm")
 def write_norm(w: Writer) -> None:
-    order = w.argument(1, "ord" if "vector" in w.call.name else "p", 2)
+    order = w.argument(1, "ord" if w.call.name != "norm" else "p", 2)
     dim, keep = w.argument(2, "dim"), w.argument(3, "keepdim", False)
+    if w.call.name == "linalg_norm":  # of a matrix, where it is told an order and not one dimension
+        order = 2 if order is None or order == 2 and isinstance(dim, int) else "of a matrix"
     if order not in (2, "fro") or w.kwargs.get("dtype") is not None:
         raise Unsupported("another norm than 2, or of another type")
     dims = [] if dim is None else [("dim", list(dim) if isinstance(dim, (tuple, list)) else dim)]
