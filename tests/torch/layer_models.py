@@ -19,7 +19,7 @@ GENERATION = "computes something in a generation only"
 WITHOUT: Dict[str, str] = {
     "AttentionMask": IN_FORWARD, "BertIds": IN_FORWARD, "BidirectionalMask": IN_FORWARD, "CausalMask": IN_FORWARD,
     "OPTPositionIds": IN_FORWARD, "PaddingCheck": IN_FORWARD, "RobertaIds": IN_FORWARD, "WhisperPositionIds": IN_FORWARD,
-    "Attribute": NAME, "Rebind": NAME, "Return": NAME, "ReturnedState": NAME,
+    "Attribute": NAME, "Rebind": NAME, "HeldByGraph": NAME, "Return": NAME, "ReturnedState": NAME,
     "KVCache": GENERATION, "LastToken": GENERATION,
     "AutocastType": "converts under autocast only, and the examples are of fp32",
     "CausalBuffers": "registers buffers, which is no operation",
@@ -285,8 +285,8 @@ TARGETS: Dict[str, Callable[..., List[Any]]] = {
 FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "AMax": torch.amax, "AMin": torch.amin, "Abs": torch.abs, "All": torch.all, "Any": torch.any, "ArgMax": torch.argmax,
     "ArgMin": torch.argmin, "Addcmul": torch.addcmul, "ClampTensor": torch.clamp, "Clamp": torch.clamp,
-    "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "RequiresGrad": lambda x: x.requires_grad_(), "Div": torch.div,
-    "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Eq": torch.eq, "Ne": torch.ne, "Lt": torch.lt, "Le": torch.le,
+    "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "Div": torch.div,
+    "RequiresGrad": lambda x: x.requires_grad_(), "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Eq": torch.eq, "Ne": torch.ne, "Lt": torch.lt, "Le": torch.le,
     "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Log1p": torch.log1p, "Expm1": torch.expm1, "Sqrt": torch.sqrt, "Neg": torch.neg,
     "Erf": torch.erf, "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,
     "Max": torch.max, "Maximum": torch.maximum, "Minimum": torch.minimum, "LogicalAnd": torch.logical_and,

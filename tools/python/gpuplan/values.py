@@ -50,7 +50,7 @@ class Call:
         self.name, self.args, self.kwargs, self.event, self.source = name, args, kwargs, event, source
         self.module, self.path = module, path
         self.results: List[Value] = []
-        self.function: Optional[Callable] = None  # torch's own
+        self.function: Any = None  # torch's own, or a Stored module
         self.grad = torch.is_grad_enabled()
         self.autocast = True  # False: within torch.autocast(enabled=False)
         self.to: Optional[Type] = None  # of a conversion, softmax or sum: the type that the code names
