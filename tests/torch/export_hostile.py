@@ -53,6 +53,15 @@ class Returning(nn.Module):
         return self.made(self.a(x))
 
 
+class Reading(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.table(x) * self.table.weight.mean()
+
+
 class Widening(nn.Module):
     """A norm as people write it; in half precision it has the type that it was given."""
 
@@ -265,7 +274,8 @@ EXPORTED: Dict[str, Made] = {
     "a frozen weight and a trained bias": (bias_alone, ROWS, ["frozen: true", "a.bias"]),
     "a module named null": (named_null, ROWS, ['- "null": Linear(8, 8)', 'block: "Null"']),
     "checkpoints that reenter": (lambda: nn.Sequential(nn.Linear(8, 8), Checkpointed(True)), ROWS, ["checkpoint: reentrant"]),
-    "a tensor that the forward has require a gradient": (lambda: Net(requires), ROWS, ["the gradient that export_hostile.py:", "Mul(other=2)"]),
+    "a tensor that the forward has require a gradient": (lambda: Net(requires), ROWS, ["RequiresGrad()", "Mul(other=2)"]),
+    "a layer's weight that is read, too": (lambda: Net(lambda net, x: x * net.a.weight.mean()), ROWS, ["a.weight: Parameter(16, 8)", "from: [input, a.weight, a.bias]"]),
     "a buffer that the forward changes": (lambda: Net(averages), ROWS, ["inplace=True"]),
     "checkpoints": (lambda: Checkpointed(False), ROWS, ["checkpoint: true"]),
     "a checkpoint of a lambda": (lambda: Net(lambda net, x: checkpoint(lambda y: F.relu(y * 2), x, use_reentrant=False)), ROWS,
@@ -286,7 +296,7 @@ EXPORTED: Dict[str, Made] = {
 }
 # What the error says.
 REFUSED: Dict[str, Made] = {
-    "a layer's weight that is read, too": (lambda: Net(lambda net, x: x * net.a.weight.mean()), ROWS, ["reads a.weight"]),
+    "an embedding's weight that is read, too": (Reading, torch.zeros(2, 5, dtype=torch.int64), ["reads table.weight"]),
     "weight_norm of the whole weight": (with_child(lambda a: nn.utils.weight_norm(a, dim=None)), ROWS, ["_weight_norm"]),
     "a sparse bag": (lambda: nn.Sequential(nn.EmbeddingBag(9, 8, sparse=True)), torch.zeros(2, 5, dtype=torch.int64), ["sparse gradients"]),
     "a cell without a batch": (lambda: Net(lambda net, x: net.cell(x[0])[0] + x, nn.LSTMCell(16, 16)), ROWS, ["LSTMCell (without a batch)"]),

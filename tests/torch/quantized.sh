@@ -30,7 +30,7 @@ else
       equal bitsandbytes_4bit 'kind=fp4 twice=False' $flags
       equal bitsandbytes_8bit '' $flags
       equal bitsandbytes_8bit 'threshold=0.0' $flags
-      equal torchao_stored '' $flags
+      equal torchao_stored '' --mode infer $flags
       equal torchao_stored 'kind=Float8WeightOnlyConfig' $flags
       equal torchao_stored 'kind=Int8DynamicActivationInt8WeightConfig' $flags
       equal llama '' $flags
@@ -40,7 +40,7 @@ else
     }
   done
   equal bitsandbytes_4bit '' --precision bf16
-  equal torchao_stored '' --precision bf16
+  equal torchao_stored 'kind=Float8WeightOnlyConfig' --precision bf16
   equal llama 'checkpoint=True' --gpu h100
 fi
 echo "$passed passed, $failed failed"
