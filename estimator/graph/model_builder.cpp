@@ -51,6 +51,7 @@ TensorId ModelBuilder::constant(const Shape& shape, DType dtype) {
 }
 
 void ModelBuilder::constructor_temporary(const Shape& shape, DType dtype) {
+  if (b_.graph_.knows_construction) return;
   b_.graph_.model_storage.push_back(b_.new_tensor(shape, dtype, Category::scratch));
 }
 

@@ -48,8 +48,8 @@ def moved_of(module: nn.Module) -> Moved:
 
 
 def as_moved(model: nn.Module) -> Construction:
-    """What the GPU's memory sees of model.to("cuda"), module by module (torch.nn.Module._apply), of a model with such modules.
-    Raises GpuplanError where it cannot be recorded."""
+    """What the GPU's memory sees of model.to("cuda"), module by module (torch.nn.Module._apply). Raises GpuplanError where it has
+    such modules, and they cannot be recorded."""
     known = recorded({path: moved_of(module) for path, module in model.named_modules() if is_stored(module)})
     made = Construction()
     numbers: Dict[int, int] = {}  # of tensors, by id
@@ -88,6 +88,8 @@ def as_moved(model: nn.Module) -> Construction:
 
 def recorded(modules: Dict[str, Moved]) -> Dict[str, Moves]:
     different = list(dict.fromkeys(modules.values()))
+    if not different:
+        return {}
     with tempfile.TemporaryDirectory() as folder:
         asked = os.path.join(folder, "request")
         with open(asked, "w", encoding="utf-8") as file:

@@ -27,7 +27,6 @@ from gpuplan.read_back import read_back
 from gpuplan.recorded_move import as_moved
 from gpuplan.run import no_loss
 from gpuplan.simulated import simulated_gpu
-from gpuplan.stored import is_stored
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
 from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
@@ -97,8 +96,8 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     inputs, top.input_names = input_lines(run, batch)
     name_ties(top)
     registered = moving_ranks(first.bare)
-    construction = construction or moved_with_forms(model, first)
-    made = construction.ranks(model) if construction else registered
+    placing = construction or moved(model, first)
+    made = placing.ranks(model) if placing else registered
     for body in all_bodies(top):
         for entry in body.entries:
             if entry.body is not None:
@@ -119,16 +118,14 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     lines += printer.order(top, "")
     of_loss = entries[printer.loss_line:] if text.calls else []
     lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
-    lines += construction.steps(model, entries_of_weights(top)) if construction else []
+    lines += placing.steps(model, entries_of_weights(top)) if placing else []
     lines += [f"loss: {text.line}"] if text.line else []
     lines += ["own_loss:" if run.loss_event else "loss:"] + ["  " + line for line in of_loss] if of_loss else []
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
 
 
-def moved_with_forms(model: nn.Module, traced: Traced) -> Optional[Construction]:
-    """Of a model that is moved to the GPU, where libraries' modules take their forms; nothing of one without."""
-    if not any(is_stored(module) for module in model.modules()):
-        return None
+def moved(model: nn.Module, traced: Traced) -> Optional[Construction]:
+    """Of a model that is moved to the GPU: its constructors made nothing there. None where a library's form cannot be recorded."""
     try:
         return as_moved(model)
     except GpuplanError as e:
