@@ -30,7 +30,6 @@ else
       equal bitsandbytes_4bit 'kind=fp4 twice=False' $flags
       equal bitsandbytes_8bit '' $flags
       equal bitsandbytes_8bit 'threshold=0.0' $flags
-      equal torchao_stored '' --mode infer $flags
       equal torchao_stored 'kind=Float8WeightOnlyConfig' $flags
       equal torchao_stored 'kind=Int8DynamicActivationInt8WeightConfig' $flags
       equal llama '' $flags
