@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Models that bitsandbytes and torchao store in forms of their own (quantized_models.py), with peft's adapters and checkpoints: exported as
-# a simulated GPU ran their modules, their plans equal PyTorch's steps in training and inference. With GPUPLAN_TORCH=all every model, and
-# under autocast and in bf16. GPUPLAN names the program; the interpreter is python.bash's.
+# a simulated GPU ran their modules, their plans equal PyTorch's steps in training and inference. With GPUPLAN_TORCH=all every model, the
+# modules by themselves also under autocast and one in bf16. GPUPLAN names the program; the interpreter is python.bash's.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 source tests/torch/python.bash
@@ -18,7 +18,7 @@ equal() { # MODEL "ARGUMENTS" FLAGS...
   local inputs=(--input 600x64)
   [ "$1" = llama ] && inputs=(--input input_ids:int64:256 --input labels=input_ids)
   "$GPUPLAN" "tests/torch/quantized_models.py:$1" "${arguments[@]}" "${inputs[@]}" --batch 5 --no-learn "${@:3}" >"$work/out" 2>&1
-  if grep -q '^  Verified  *equal to PyTorch 2.15' "$work/out"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL  $*"; tail -n 12 "$work/out"; fi
+  if grep -q '^  Verified  *equal to PyTorch 2.15' "$work/out" && ! grep -q '^warning: not equal' "$work/out"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL  $*"; tail -n 12 "$work/out"; fi
 }
 if [ "${GPUPLAN_TORCH:-}" != all ]; then
   equal llama 'checkpoint=True'
@@ -32,15 +32,12 @@ else
       equal bitsandbytes_8bit 'threshold=0.0' $flags
       equal torchao_stored 'kind=Float8WeightOnlyConfig' $flags
       equal torchao_stored 'kind=Int8DynamicActivationInt8WeightConfig' $flags
-      equal llama '' $flags
-      equal llama 'kind=8bit' $flags
-      equal llama 'checkpoint=True' $flags
-      equal llama 'kind=8bit checkpoint=True' $flags
     }
   done
+  equal llama ''
+  equal llama 'kind=8bit'
+  equal llama 'checkpoint=True'
   equal bitsandbytes_4bit '' --precision bf16
-  equal torchao_stored 'kind=Float8WeightOnlyConfig' --precision bf16
-  equal llama 'checkpoint=True' --gpu h100
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
