@@ -3,7 +3,6 @@
 // `h = self.ln(x); r = h_attn + x; h = r` lets go of the norm's result only after the sum is there. An entry's result
 // is otherwise released after the last entry that reads it. No kernel; it decides peaks where no autograd node keeps
 // the old tensor: in inference, under autocast and in checkpointed blocks.
-
 //
 // HeldByGraph: what the function of a reentrant checkpoint has of the forward beside its arguments, as the keywords of
 // a functools.partial. CheckpointFunction keeps the function (torch/utils/checkpoint.py, ctx.run_function), which goes
@@ -23,7 +22,8 @@ void lower(LayerBuilder& b) {
 }
 
 void lower_held(LayerBuilder& b) {
-  if (b.training() && b.requires_grad(b.input()))
+  const bool as_written = b.run().checkpoint.kind == CheckpointConfig::Kind::as_written;  // other ones do not reenter
+  if (as_written && b.training() && b.requires_grad(b.input()))
     for (int i = 1; i < b.input_count(); ++i) ModelBuilder(b).hold_with_graph(b.input(i));
   b.output(b.input());
 }
@@ -40,8 +40,9 @@ const LayerDef kLayers[] = {
     {.name = "HeldByGraph",
      .summary = "the first input, which a reentrant checkpoint is given, whose function has the other inputs",
      .math =
-         "y = x: the same tensor. Where x wants a gradient, the other inputs live until the loss and the output are "
-         "gone,\nas the keywords of a function that a node of autograd keeps. No kernel.",
+         "y = x: the same tensor. Where x wants a gradient, the other inputs live until loss and output are gone, as "
+         "the\nkeywords of a function that a node of autograd keeps; not with another --checkpoint than the spec's. "
+         "No kernel.",
      .min_inputs = 2,
      .max_inputs = 64,
      .indices = true,

@@ -206,7 +206,7 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
       scratch.result(words.tensor(word.substr(equals + 1)),
                      words.place(word.substr(1, equals - 1), kMostOutputs, "an output's number"));
     else if (!read_kept(word, words, b.input_count(), scratch, call) && !scratch.read(word))
-      words.fail("yN=TYPE[SIZES], s, + or macs= with an amount, - with a number, or what is kept: xN, yN");
+      words.fail("yN=TYPE[SIZES], s, + or macs= with an amount, - with a number, or what is kept: xN, yN, hxN, hs");
   }
   std::vector<bool> seen;
   std::vector<int> outputs = call.of;

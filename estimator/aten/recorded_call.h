@@ -24,8 +24,8 @@ struct RecordedCall {
   static constexpr int kHeld = -2;   // of such a result, which goes with the graph
   ScratchProgram program;            // as it ran; the results are in it
   std::vector<OutputSpec> results;   // in the order in which they were allocated
-  std::vector<int>
-      of;  // each result: of forward its place among the outputs, kSaved or kHeld; of backward whose gradient
+  /// Of each result: of forward its place among the outputs, kSaved or kHeld; of backward whose gradient it is.
+  std::vector<int> of;
   std::int64_t macs = 0;
   std::vector<int> kept_inputs, kept_outputs;  // forward: what backward keeps of them, by their places
   std::vector<int> held_inputs;                // and what goes with the graph, not with the backward

@@ -153,14 +153,14 @@ struct Layer {
   bool module = true;           // false: the loss, frames
 };
 
-/// A part of the forward that keeps only what it was given and is run again in backward (torch.utils.checkpoint).
 /// What an autograd.Function keeps as an attribute of its own (`ctx.x = x`): backward lets nothing of it go, and it
 /// goes with the graph.
 struct HeldByNode {
-  NodeId node = kNone;
+  NodeId node = kNone;  // kNone: that of a reentrant checkpoint, which is none of Graph::nodes
   TensorId tensor = kNone;
 };
 
+/// A part of the forward that keeps only what it was given and is run again in backward (torch.utils.checkpoint).
 struct Checkpoint {
   Range ops;    // of Graph::forward_ops
   Range nodes;  // of Graph::nodes
@@ -246,7 +246,7 @@ struct Graph {
   std::vector<TensorId> kept_in_forward;   // what a name holds until the model's forward returns
   TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   std::vector<TensorId> leaves;            // made by the forward, and given a gradient as a parameter is
-  std::vector<HeldByNode> held_by_nodes;   // in the order of their nodes
+  std::vector<HeldByNode> held_by_nodes;   // until the loss and the output are gone
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
 

@@ -94,8 +94,9 @@ void refuse_quantization(const Config& config) {
   if (quantization->members.empty()) return;
   throw config.wrong("quantization_config", quantization_of(*quantization) + " weights are not supported yet")
       .help(
-          "without this key the model is planned unquantized; --mode infer --weights int8, int4 or fp8 plans quantized "
-          "weights");
+          "without this key the model is planned unquantized, and --mode infer --weights int8, int4 or fp8 plans "
+          "quantized "
+          "weights; with PyTorch, gpuplan hf:FOLDER plans bitsandbytes' and torchao's");
 }
 
 // What no family has.

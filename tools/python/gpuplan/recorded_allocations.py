@@ -1,7 +1,7 @@
 """What PyTorch's allocator was asked for, as the actions of a recording."""
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, Sequence, Set, Tuple
 
 import torch
 
@@ -35,7 +35,7 @@ def size(tensor: torch.Tensor) -> int:
 
 
 def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tensor]], kept: str, setting: Setting,
-               held: Set[int] = frozenset()) -> List[Action]:  # type: ignore[assignment]
+               held: AbstractSet[int] = frozenset()) -> List[Action]:
     """Of allocations and frees. results: by address; kept: the word for what stays and is none of them, empty where nothing may; held:
     what of this stays beyond the backward."""
     stays = alive_after(events)

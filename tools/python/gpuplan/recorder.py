@@ -367,7 +367,7 @@ def function_name(func: Callable) -> str:
 def is_composed(func: Callable, name: str) -> bool:
     """Code of torch.nn.functional's around other functions, as softmin and lp_pool2d: for itself there is neither a layer nor a loss."""
     from gpuplan.losses import LOSSES
-    from gpuplan.lowering import FUNCTIONS
+    from gpuplan.writer import FUNCTIONS
 
     return inspect.isfunction(func) and func.__module__ == "torch.nn.functional" and name not in FUNCTIONS and name not in LOSSES.values()
 

@@ -96,7 +96,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     inputs, top.input_names = input_lines(run, batch)
     name_ties(top)
     registered = moving_ranks(first.bare)
-    placing = construction or moved(model, first)
+    placing = construction or placed_by_moving(model, first)
     made = placing.ranks(model) if placing else registered
     for body in all_bodies(top):
         for entry in body.entries:
@@ -124,7 +124,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
 
 
-def moved(model: nn.Module, traced: Traced) -> Optional[Construction]:
+def placed_by_moving(model: nn.Module, traced: Traced) -> Optional[Construction]:
     """Of a model that is moved to the GPU: its constructors made nothing there. None where a library's form cannot be recorded."""
     try:
         return as_moved(model)

@@ -68,7 +68,7 @@ def on_meta(model: nn.Module) -> nn.Module:
         memo.update({id(module): without_data(module, memo) for module in model.modules() if is_stored(module)})
         copied = copy.deepcopy(model, memo)
     except Exception as e:  # whatever the model holds
-        raise ExportError(f"the model cannot be copied (copy.deepcopy): {type(e).__name__}: {first_line(e)}") from e
+        raise ExportError(f"the model cannot be copied: {type(e).__name__}: {first_line(e)}") from e
     for module in list(copied.modules()):
         for name, child in list(module._modules.items()):
             if child is not None and unwrapped(child) is not child:

@@ -7,7 +7,7 @@ import torch
 
 from gpuplan.entries import FILLED
 from gpuplan.errors import Unsupported
-from gpuplan.lowering import Writer
+from gpuplan.writer import Writer
 from gpuplan.values import Batch, Type, dtype_name
 
 

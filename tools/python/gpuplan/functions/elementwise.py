@@ -8,7 +8,7 @@ import torch
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import number, refuse_gradient, type_asked
 from gpuplan.functions.indexing import changes_part
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Value, dtype_name
 
 

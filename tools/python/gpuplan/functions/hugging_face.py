@@ -9,7 +9,7 @@ from torch import nn
 
 from gpuplan.entries import Variable
 from gpuplan.errors import Unsupported
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.source_lines import source_of
 from gpuplan.transformers_layers import masks_later_keys, may_skip
 from gpuplan.values import Value, flattened_calls

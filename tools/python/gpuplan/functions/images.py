@@ -6,7 +6,7 @@ from typing import Any, List, Tuple
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape, number
 from gpuplan.layers import simplified
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 
 
 @handles("unfold")

@@ -9,7 +9,7 @@ from gpuplan.entries import Body, add_return
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import number
 from gpuplan.layers import class_path
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch, Value
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape, integers_of
-from gpuplan.lowering import Writer, handles, is_empty
+from gpuplan.lowering import is_empty
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch, flat_values
 
 

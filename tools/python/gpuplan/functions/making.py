@@ -5,7 +5,7 @@ import torch
 
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import made_of_sizes, number, refuse_gradient, sizes_of_result
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch, Call, Type, dtype_name
 
 

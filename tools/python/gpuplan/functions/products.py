@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterable, List, Tuple
 
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch, Value, flat_values
 
 

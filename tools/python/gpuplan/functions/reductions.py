@@ -6,7 +6,7 @@ from typing import Any, List, Tuple
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import number, type_asked
 from gpuplan.functions.elementwise import write_larger
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Value
 
 

@@ -5,7 +5,7 @@ import torch
 
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape, integers_of, is_view
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch
 
 

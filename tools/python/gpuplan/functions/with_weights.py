@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 from gpuplan.errors import Unsupported
 from gpuplan.functions.elementwise import binary
 from gpuplan.layers import simplified
-from gpuplan.lowering import Writer, handles
+from gpuplan.writer import Writer, handles
 from gpuplan.values import Value
 
 
