@@ -51,7 +51,8 @@ def parts(tensor: torch.Tensor) -> Dict[str, torch.Tensor]:
 
 
 def named_tensors_of(holder: Any, depth: int = 0) -> List[Tuple[str, torch.Tensor]]:
-    """Those that a module, or an object in it, holds, by the path of attributes: weight, weight.quant_state.absmax."""
+    """Those that a module, or an object in it, holds, by the path of attributes: weight, weight_quant_state_absmax. A dot would make them
+    parts of an entry `weight`."""
     if isinstance(holder, nn.Module):
         children = {**holder._parameters, **holder._buffers, **vars(holder)}
     else:
@@ -64,7 +65,7 @@ def named_tensors_of(holder: Any, depth: int = 0) -> List[Tuple[str, torch.Tenso
         if isinstance(child, torch.Tensor) and not parts(child):
             found.append((str(name), child))
         if not callable(child):
-            found += [(f"{name}.{inner}", tensor) for inner, tensor in named_tensors_of(child, depth + 1)]
+            found += [(f"{name}_{inner}", tensor) for inner, tensor in named_tensors_of(child, depth + 1)]
     return found
 
 

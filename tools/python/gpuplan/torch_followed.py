@@ -16,7 +16,8 @@ from torch.overrides import TorchFunctionMode
 from gpuplan.errors import ExportError
 from gpuplan.recorder import Recorder, function_name
 from gpuplan.replacements import Replacements
-from gpuplan.source_lines import source_line
+from gpuplan.source_lines import HALVES, caller, source_line
+from gpuplan.value_checks import place_of
 from gpuplan.values import Call, Frame, flat_tensors, with_values
 
 
@@ -181,6 +182,17 @@ def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
         recorder.autocast_left -= getattr(self, "of_the_gpu", False)
         return leave(self, *exception)
 
+    ask = torch.is_autocast_enabled
+
+    def asked(*args: Any) -> bool:
+        frame = caller()
+        asking = (frame.f_globals.get("__name__", "") if frame else "torch").partition(".")[0]
+        if frame is not None and not recorder.inside and asking not in ("torch", "transformers"):  # whose layers know what they do
+            for half in HALVES:
+                recorder.notes[f"what {place_of(frame)} does under autocast to {half}; the exporter runs the model without it."] = half
+        return bool(ask(*args))
+
+    replacements.set(torch, "is_autocast_enabled", asked)
     replacements.set(autocast, "__init__", init)
     replacements.set(autocast, "__enter__", entered)
     replacements.set(autocast, "__exit__", left)
