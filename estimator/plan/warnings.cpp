@@ -67,6 +67,16 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
   return warnings;
 }
 
+std::vector<std::string> about_asked_type(const Model& model, const RunConfig& run) {
+  const AskedType planned{run.precision, run.autocast};
+  if (!model.exported_for || *model.exported_for == planned) return {};
+  const auto words = [](const AskedType& type) {
+    return type.autocast ? "autocast to " + std::string(name_of(*type.autocast)) : std::string(name_of(type.precision));
+  };
+  return {"not in the spec: what code of the model that asks for its type does in " + words(planned) +
+          "; it was exported for " + words(*model.exported_for)};
+}
+
 std::vector<std::string> about_volumes(const Graph& graph, const RunConfig& run) {
   const auto convolves = [](const Layer& layer) { return layer.type == "Conv3d"; };
   if (run.scratch != Scratch::full || std::ranges::none_of(graph.layers, convolves)) return {};
@@ -106,6 +116,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
     if (difference.mode == run.mode) warnings.push_back(difference.text);
   for (const Note& note : model.notes)
     if (!note.of || note.of == run.precision || note.of == run.autocast) warnings.push_back(note.text);
+  for (std::string& warning : about_asked_type(model, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : unread_inputs(model, graph)) warnings.push_back(std::move(warning));
   if (run.mode == Mode::train && assumes_loss(model))
     warnings.emplace_back("the spec has no \"loss:\": CrossEntropyLoss() of the model's output is assumed");

@@ -398,6 +398,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   model.order = spec.order;
   model.own_loss = spec.own_loss;
   model.recorded_on = spec.recorded_on;
+  model.exported_for = spec.exported_for;
   model.verified = spec.verified;
   model.differs = spec.differs;
   model.notes = spec.notes;

@@ -155,6 +155,14 @@ struct Note {
   std::optional<DType> of;
 };
 
+/// A type that a plan can ask for.
+struct AskedType {
+  DType precision = DType::fp32;
+  std::optional<DType> autocast;
+
+  bool operator==(const AskedType&) const = default;
+};
+
 /// Or that it was compared with PyTorch and is not equal, and where: a warning of its plans in this mode.
 struct Mismatch {
   Mode mode = Mode::train;
@@ -173,9 +181,10 @@ struct Model {
   /// `loss:` as a list: entries after those of the model, which may name these, among them losses. The last one's
   /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
   Body losses;
-  bool own_loss = false;    // `own_loss:`, such a list that the model's forward computes
-  std::string recorded_on;  // the GPU that its Aten layers were recorded on; empty: there are none
-  std::string verified;     // what the spec says that it was compared with and is equal to; empty: nothing
+  bool own_loss = false;                  // `own_loss:`, such a list that the model's forward computes
+  std::string recorded_on;                // the GPU that its Aten layers were recorded on; empty: there are none
+  std::optional<AskedType> exported_for;  // what code was told that asks for its type; nothing: none does
+  std::string verified;  // what the spec says that it was compared with and is equal to; empty: nothing
   std::vector<Mismatch> differs;
   std::optional<std::vector<ConstructionStep>>
       construction;         // nothing: weights alone are made, where they are tied first of their own

@@ -245,6 +245,15 @@ Note read_note(const YamlNode& node) {
   return {read_text(*node.children[1], "note"), dtype_from_name(type.text)};
 }
 
+AskedType read_asked_type(const YamlNode& node) {
+  const std::vector<std::string> known = {"fp16", "bf16", "amp-fp16", "amp-bf16"};
+  const std::string text = read_text(node, "exported_for");
+  if (std::ranges::find(known, text) == known.end())
+    throw Error("exported_for must be a type, not \"" + text + "\"" + did_you_mean(text, known)).at(node.mark);
+  if (text.starts_with("amp-")) return {DType::fp32, dtype_from_name(text.substr(4))};
+  return {*dtype_from_name(text), std::nullopt};
+}
+
 std::vector<Mismatch> read_differences(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::map)
     throw Error("differs must be {train: TEXT, infer: TEXT}, not " + describe(node)).at(node.mark);
@@ -258,6 +267,7 @@ std::vector<Mismatch> read_differences(const YamlNode& node) {
 // What was compared is the spec as it was exported: not one that extends it.
 void read_remarks(const YamlNode& document, SpecSyntax& spec) {
   if (const YamlNode* gpu = document.find("recorded_on")) spec.recorded_on = read_text(*gpu, "recorded_on");
+  if (const YamlNode* type = document.find("exported_for")) spec.exported_for = read_asked_type(*type);
   if (const YamlNode* verified = document.find("verified")) {
     const std::string text = read_text(*verified, "verified");
     if (document.find("extends") == nullptr) spec.verified = text;
@@ -279,7 +289,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   check_version(document);
   expect_keys(document, "a model spec",
               {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
-               "own_loss", "recorded_on", "verified", "differs", "notes", "construction"});
+               "own_loss", "recorded_on", "exported_for", "verified", "differs", "notes", "construction"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {

@@ -43,6 +43,7 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "recorded_on": {"type": "string", "description": "The simulated GPU on which the Aten layers of an exported spec were recorded; plans of another one say so."},
+    "exported_for": {"enum": ["fp16", "bf16", "amp-fp16", "amp-bf16"], "description": "The type that code of an exported model was told where it asks; plans in another one say so."},
     "verified": {"type": "string", "description": "What an exported spec was compared with; plans say it. Not that of a spec that is extended."},
     "differs": {"type": "object", "description": "What it was compared with and is not equal to, and where: a warning of its plans in the mode.",
       "properties": {"train": {"type": "string"}, "infer": {"type": "string"}}, "additionalProperties": false},

@@ -132,6 +132,7 @@ struct SpecSyntax {
   ListSyntax losses;  // of `loss:` as a list of entries, and of `own_loss:`; empty otherwise
   bool own_loss = false;
   std::string recorded_on;
+  std::optional<AskedType> exported_for;
   std::string verified;
   std::vector<Mismatch> differs;
   std::optional<std::vector<ConstructionStep>> construction;

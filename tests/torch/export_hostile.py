@@ -27,6 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/python"))
 import gpuplan as exporter  # noqa: E402
+from gpuplan.asked_type import AskedType  # noqa: E402
 
 
 class Net(nn.Module):
@@ -294,6 +295,24 @@ EXPORTED: Dict[str, Made] = {
                               [f"Upsample(size=[{2 * IMAGES.shape[2]}, {3 * IMAGES.shape[3]}])"]),
     "nested results": (lambda: Returning(lambda y: {"a": [(y, None)], "b": 3, "c": F.relu(y)}), ROWS, ["ReturnedState()"]),
 }
+def asks_for_autocast(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x) if torch.is_autocast_enabled() and torch.get_autocast_dtype("cuda") == torch.bfloat16 else F.relu(x)
+
+
+def asks_for_type(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return x.clamp(-65504, 65504) if x.dtype == torch.float16 else F.relu(x)
+
+
+# What the spec has where the model is asked for in a type.
+TOLD: Dict[str, Tuple[AskedType, Made]] = {
+    "code that asks for autocast": (AskedType(), (lambda: Net(asks_for_autocast), ROWS, ["ReLU()", "- {bf16: ", "- {fp16: "])),
+    "code that asks for autocast, under it": (AskedType(amp="bf16"), (lambda: Net(asks_for_autocast), ROWS, ["exported_for: amp-bf16", "Tanh()"])),
+    "code that asks for autocast, in bf16": (AskedType("bf16"), (lambda: Net(asks_for_autocast), ROWS, ["exported_for: bf16", "ReLU()"])),
+    "code that asks for its type": (AskedType(), (lambda: Net(asks_for_type), ROWS, ["ReLU()", "- {fp16: "])),
+    "code that asks for its type, in it": (AskedType("fp16"), (lambda: Net(asks_for_type), ROWS, ["exported_for: fp16", "Clamp("])),
+    "code that asks for its type, under autocast": (AskedType(amp="fp16"), (lambda: Net(asks_for_type), ROWS, ["exported_for: amp-fp16", "- {fp16: "])),
+    "autocast turned on where it is on": (AskedType(amp="bf16"), (lambda: Net(turns_autocast_on), ROWS, ["exported_for: amp-bf16"])),
+}
 # What the error says.
 REFUSED: Dict[str, Made] = {
     "an embedding's weight that is read, too": (Reading, torch.zeros(2, 5, dtype=torch.int64), ["reads table.weight"]),
@@ -340,10 +359,10 @@ REFUSED: Dict[str, Made] = {
 }
 
 
-def exports(gpuplan: str, made: Made, spec: Path) -> str:
+def exports(gpuplan: str, made: Made, spec: Path, asked: AskedType = AskedType()) -> str:
     """Why the export is wrong; nothing where it is right."""
     model = made[0]()
-    text = exporter.export(model, made[1], str(spec))
+    text = exporter.export(model, made[1], str(spec), asked=asked)
     missing = [line for line in made[2] if line not in text]
     if missing:
         return f"no {missing[0]!r} in\n{text}"
@@ -373,7 +392,8 @@ def main() -> int:
     warnings.simplefilter("ignore")
     os.environ["GPUPLAN"] = os.devnull  # without the program no operator is recorded
     right = wrong = 0
-    for name, made in {**EXPORTED, **REFUSED}.items():
+    told = {name: made for name, (_, made) in TOLD.items()}
+    for name, made in {**EXPORTED, **told, **REFUSED}.items():
         if options.names and name not in options.names:
             continue
         try:
@@ -384,7 +404,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             spec = Path(folder) / "model.yaml"
             try:
-                why = exports(options.gpuplan, made, spec) if name in EXPORTED else refuses(made, spec)
+                asked = TOLD[name][0] if name in TOLD else AskedType()
+                why = refuses(made, spec) if name in REFUSED else exports(options.gpuplan, made, spec, asked)
             except Exception as e:
                 why = f"{type(e).__name__}: {e}"
         print(f"{'FAIL' if why else 'ok  '}  {name}{': ' + why if why else ''}", flush=True)

@@ -31,10 +31,18 @@ class Wide(Net):
         return out + super().forward(x) if len(x) == 4 else out
 
 class Half(Net):
-    """Another model under autocast, which no export in fp32 sees."""
+    """Another model under autocast."""
     def forward(self, x):
         out = super().forward(x)
         return out + super().forward(x) if torch.is_autocast_enabled("cuda") else out
+
+HALVES = (torch.bfloat16, torch.float16)
+
+class Typed(Net):
+    """The same, which no export sees."""
+    def forward(self, x):
+        out = super().forward(x)
+        return out + super().forward(x) if out.dtype in HALVES else out
 
 class Lost(Net):
     def forward(self, x):
@@ -56,7 +64,7 @@ class Contrast(torch.nn.Module):
 def lora():
     """The model's own loss is computed two modules below."""
     import peft, transformers
-    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, vocab_size=320, use_cache=False)
+    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, vocab_size=8000, use_cache=False)
     return peft.get_peft_model(transformers.LlamaForCausalLM(config), peft.LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
 PYTHON
 cat >"$work/block.py" <<'PYTHON'
@@ -88,7 +96,8 @@ differs() {
 check "a model that is another one at other batches: its step is learned" differs
 typed() {
   plan net.py:Half --input 3x32x32 -b 16 && cat "$work/plan" && grep -q 'Verified  *equal to PyTorch 2.15 at batch 4 and 6, train and eval, fp32, sim' "$work/plan" &&
-    plan net.py:Half --input 3x32x32 -b 16 --amp bf16 && cat "$work/said" && grep -q 'its spec is not equal to .*train, fp32, autocast to bf16.*learned' "$work/said" &&
+    plan net.py:Half --input 3x32x32 -b 16 --amp bf16 && cat "$work/plan" && grep -q 'Verified  *equal to .*, train, fp32, autocast to bf16' "$work/plan" &&
+    plan net.py:Typed --input 3x32x32 -b 16 --amp bf16 && cat "$work/said" && grep -q 'its spec is not equal to .*train, fp32, autocast to bf16.*learned' "$work/said" &&
     plan net.py:Net --input 3x32x32 -b 16 --precision bf16 --layout nhwc --mode infer && cat "$work/plan" && grep -q 'equal to .*, eval, bf16, channels-last' "$work/plan"
 }
 check "a spec is compared in the type that is asked for" typed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Models that bitsandbytes and torchao store in forms of their own (quantized_models.py), with peft's adapters and checkpoints: exported as
-# a simulated GPU ran their modules, their plans equal PyTorch's steps in training and inference. With GPUPLAN_TORCH=all every model, the
-# modules by themselves also under autocast and one in bf16. GPUPLAN names the program; the interpreter is python.bash's.
+# a simulated GPU ran their modules, their plans equal PyTorch's steps in training and inference. With GPUPLAN_TORCH=all every model, also
+# under autocast, and one in bf16. GPUPLAN names the program; the interpreter is python.bash's.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 source tests/torch/python.bash
@@ -21,7 +21,7 @@ equal() { # MODEL "ARGUMENTS" FLAGS...
   if grep -q '^  Verified  *equal to PyTorch 2.15' "$work/out" && ! grep -q '^warning: not equal' "$work/out"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL  $*"; tail -n 12 "$work/out"; fi
 }
 if [ "${GPUPLAN_TORCH:-}" != all ]; then
-  equal llama 'checkpoint=True'
+  equal llama 'checkpoint=True' --amp bf16
 else
   for flags in '' '--amp bf16'; do
     # shellcheck disable=SC2086
@@ -32,11 +32,11 @@ else
       equal bitsandbytes_8bit 'threshold=0.0' $flags
       equal torchao_stored 'kind=Float8WeightOnlyConfig' $flags
       equal torchao_stored 'kind=Int8DynamicActivationInt8WeightConfig' $flags
+      equal llama '' $flags
+      equal llama 'kind=8bit' $flags
+      equal llama 'checkpoint=True' $flags
     }
   done
-  equal llama ''
-  equal llama 'kind=8bit'
-  equal llama 'checkpoint=True'
   equal bitsandbytes_4bit '' --precision bf16
 fi
 echo "$passed passed, $failed failed"

@@ -84,6 +84,13 @@ bool is_compared(const std::string& spec) {
   return spec.find("\nverified: ") != std::string::npos || spec.find("\ndiffers: ") != std::string::npos;
 }
 
+// Its notes say where code asks for its type; it is exported anew in the one that is asked for.
+bool is_of_other_types(const std::string& spec, const ModelStep& step) {
+  return std::ranges::any_of(std::array{step.amp, step.precision}, [&](const std::string& type) {
+    return !type.empty() && spec.find("\n  - {" + type + ": ") != std::string::npos;
+  });
+}
+
 fs::path exported(const std::vector<std::string>& words, const Interpreter& i) {
   const fs::path spec = remembered_as(words, i);
   if (!holds(spec)) {
@@ -145,7 +152,7 @@ std::shared_ptr<const Source> spec_of_python(const PythonModel& model, const Mod
     spec = exported(words, i);
     source = std::make_shared<Source>(*read_file_source(spec.string()));
   }
-  if (is_another_type(step) && is_compared(source->text))
+  if (is_another_type(step) && (is_compared(source->text) || is_of_other_types(source->text, step)))
     source = std::make_shared<Source>(*read_file_source(compared_spec(words, i, spec, step).string()));
   source->name = model.word;
   return source;

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch import nn
 
+from gpuplan.asked_type import AskedType
 from gpuplan.construction import Construction
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.header import remarks_of, with_remarks
@@ -69,6 +70,10 @@ def parser_of(called: str) -> argparse.ArgumentParser:
     parser.add_argument("--config", default="", metavar="FILE",
                         help="for a transformers class: its config.json, the folder of it, or a model name that transformers finds")
     parser.add_argument("--eval", action="store_true", help="export eval mode only")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32",
+                        help="the type of the model where its code asks for it (fp32). Plans in any type are made of any export; of code "
+                        "that asks they are right in this one")
+    parser.add_argument("--amp", choices=("bf16", "fp16"), default="", help="the same for code that asks whether autocast is on")
     parser.add_argument("--on-gpu", action="store_true",
                         help="plan a model that is created on the GPU, as under torch.device('cuda'), instead of moved there")
     parser.add_argument("--gpu", default="", metavar="NAME",
@@ -117,16 +122,18 @@ def exported(options: argparse.Namespace) -> str:
     model.train()
     modes = MODES[1:] if options.eval else MODES
     name = re.sub(r"\W+", "_", options.model.rpartition(":")[2]) if options.model.partition(":")[0] in PACKAGES else ""
-    text = export(model, batch, options.output, name=name, construction=construction, modes=modes)
+    asked = AskedType(options.precision, options.amp)
+    text = export(model, batch, options.output, name=name, construction=construction, modes=modes, asked=asked)
     del model
-    if options.verify is False or (options.verify is None and torch.version.cuda is None):
-        return text
     from gpuplan.stepped import Step
-    from gpuplan.verify import verified
+    from gpuplan.verify import can_verify, verified
+
+    if options.verify is False or (options.verify is None and not can_verify()):
+        return text
 
     if sys.stderr.isatty():
         print("verifying: steps of the model on a simulated GPU ...", file=sys.stderr)
-    found = verified(options.output, model_named, options.on_gpu, [Step(mode) for mode in modes])
+    found = verified(options.output, model_named, options.on_gpu, [Step(mode, amp=asked.amp, precision=asked.precision) for mode in modes])
     return with_remarks(text, [], found)
 
 

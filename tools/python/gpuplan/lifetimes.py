@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from gpuplan.entries import FILLED, Body, Entry, all_bodies
+from gpuplan.entries import FILLED, Body, Entry, add_return, all_bodies
 from gpuplan.recorder import Recorder
 from gpuplan.values import Value
 
@@ -43,12 +43,30 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
             continue
         later = [e for e in allocating if used < e <= died[storage]]
         if later and max(later) == run.loss_event:
+            carry_out(top, storage)
             for entry in top.entries:
                 entry.keep = entry.keep or any(v.storage == storage for v in entry.outputs)
         elif later:
             hold(top, storage, max(later))
     hold_arguments(top, run, permanent)
     hold_images(top, run, allocating, permanent)
+
+
+def carry_out(body: Body, storage: int) -> Optional[Value]:
+    """A loss that a frame within computes comes after all frames in the spec: what it has then, the frames around it hand on. Returns it."""
+    for entry in body.entries:
+        for value in entry.outputs:
+            if value.storage == storage:
+                return value
+    for entry in body.entries:
+        value = carry_out(entry.body, storage) if entry.body is not None else None
+        if entry.body is not None and value is not None:
+            given = [*entry.outputs, value]
+            add_return(entry.body, "Return", given, given)
+            entry.outputs.append(value)
+            body.defined.setdefault(value, []).append((entry, len(given) - 1))
+            return value
+    return None
 
 
 def hold_arguments(top: Body, run: Recorder, permanent: Set[int]) -> None:

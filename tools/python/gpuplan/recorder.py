@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from gpuplan.asked_type import AskedType
 from gpuplan.errors import ExportError
 from gpuplan.layers import (
     functions_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
@@ -36,9 +37,9 @@ IN_PLACE_WITHOUT_RESULT = frozenset(["__setitem__"])
 class Recorder(TorchFunctionMode):
     """Records calls while a model runs."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, asked: AskedType):
         super().__init__()
-        self.model = model
+        self.model, self.asked = model, asked
         self.paths = {id(m): name for name, m in model.named_modules()}
         self.weights = {id(t): (name, "parameter") for name, t in named_tensors(model, "_parameters")}
         for name, t in named_tensors(model, "_buffers"):
@@ -63,6 +64,7 @@ class Recorder(TorchFunctionMode):
         self.loss_event = 0  # of the model's own
         self.loss_of_itself = False  # which has its targets from the model, too
         self.grad = torch.is_grad_enabled()
+        self.told = False  # code asked for its type, and was told the one that is asked for
         self.notes: Dict[str, Optional[str]] = {}  # what the spec leaves out, and of plans in which type alone
         self.checks: Dict[str, None] = {}  # of values, which were taken to pass
         self.caches: List[Tuple[Call, Any]] = []  # what fills a cache, and that
@@ -187,7 +189,9 @@ class Recorder(TorchFunctionMode):
             return
         self.types_read[frame.f_code, frame.f_lineno] = value
         for half, place in half_only(frame):
-            self.notes[f"code at {place} that runs only in {half}; the exporter runs the model in fp32."] = half
+            self.told = True
+            if self.asked.precision == "fp32" and self.asked.amp in ("", half):  # what it is under autocast is not followed
+                self.notes[f"code at {place} that runs only in {half}; the exporter runs the model in fp32."] = half
 
     def named_type(self, name: str, call: Call) -> Optional[Type]:
         """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import torch
 from torch import nn
 
+from gpuplan.asked_type import TYPES, AskedType
 from gpuplan.batch_sizes import TRACED_BATCHES, merge_runs
 from gpuplan.errors import ExportError
 from gpuplan.recorder import Recorder
@@ -18,8 +19,8 @@ from gpuplan.values import FOREVER, Call, Frame, Value, flat_tensors, flattened_
 from gpuplan.without_data import batch_on_meta
 
 
-def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
-    recorder = Recorder(model)
+def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
+    recorder = Recorder(model, asked)
     recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(batch)])
     recorder.batch = list(recorder.top.inputs)
     for value in recorder.batch:
@@ -69,10 +70,10 @@ def buffers_put_back(model: nn.Module) -> Iterator[None]:
                 module._buffers[name] = tensor
 
 
-def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
+def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
     try:
         with buffers_put_back(model):
-            return run_recorded(model, batch, forward, loss)
+            return run_recorded(model, batch, forward, loss, asked)
     except ExportError:
         raise
     except Exception as e:  # whatever the model's code raises
@@ -154,11 +155,12 @@ def uncheckpointed(frame: Frame) -> List[Call]:
     return [c for step in frame.steps for c in ([step] if isinstance(step, Call) else [] if step.checkpoint else uncheckpointed(step))]
 
 
-def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
+def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
     """A run with what depends on the batch. A model that keeps something of its first run, such as a table of positions,
     is run again."""
+    floating = TYPES[asked.precision] if asked.precision != "fp32" else None
     for last in (False, True):
-        runs = [run_checked(model, batch_on_meta(batch, size), forward, loss) for size in TRACED_BATCHES]
+        runs = [run_checked(model, batch_on_meta(batch, size, floating), forward, loss, asked) for size in TRACED_BATCHES]
         try:
             merge_runs(*runs)
         except ExportError:

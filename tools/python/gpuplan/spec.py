@@ -13,6 +13,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from torch import nn
 
+from gpuplan.asked_type import AskedType
 from gpuplan.both_modes import BothModes
 from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
@@ -69,14 +70,14 @@ def return_results(top: Body, lowering: Lowering, main: Optional[Value], both: O
 
 
 def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable],
-             construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
+             construction: Optional[Construction] = None, modes: Sequence[str] = MODES, asked: AskedType = AskedType()) -> str:
     """The spec of a model as text."""
     traced: List[Traced] = []
     for mode in modes:
         # The model's own loss, which loss= took from its output, is computed in eval mode, too.
         is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and traced[0].run.loss_event)
-        unlabelled = traced_without_labels(model, batch, forward, traced[0]) if traced else None
-        traced.append(unlabelled or Traced(model, batch, forward, loss if is_asked else no_loss, mode))
+        unlabelled = traced_without_labels(model, batch, forward, traced[0], asked) if traced else None
+        traced.append(unlabelled or Traced(model, batch, forward, loss if is_asked else no_loss, mode, asked))
     first = traced[0]
     both = in_both_modes(*traced) if len(traced) == 2 else None
     if both is None:
@@ -112,6 +113,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
     lines = header(model, name, modes) + (OF_ITSELF if run.loss_event and run.loss_of_itself else OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
     lines += [f"recorded_on: {simulated_gpu()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
+    lines += [f"exported_for: {asked.word()}"] if asked != AskedType() and any(t.run.told for t in traced) else []
     lines += variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
@@ -141,7 +143,7 @@ def of_checks(traced: List[Traced]) -> List[str]:
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",
            forward: Callable[[nn.Module, Any], Any] = call_on_batch,
            loss: Optional[Callable[[nn.Module, Any, Any], Any]] = None, name: str = "",
-           construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
+           construction: Optional[Construction] = None, modes: Sequence[str] = MODES, asked: AskedType = AskedType()) -> str:
     """Writes the model's spec to `output` and returns it.
 
     batch: a tensor, or a tuple or dict of tensors, each with the batch as its first dimension. forward(model, batch):
@@ -149,7 +151,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
     loss reads are not inputs of the spec. construction: the Construction with which constructed() made the model, for
     a model that is created on the GPU; without it
     its weights lie as model.to("cuda") moves them. modes: ("train",) or ("eval",) for a model that does not run in the
-    other. The model, which may be on any device, meta included, and in any mode, is not changed."""
+    other. asked: the type that code is told which asks for its own; plans in other types get the same spec. The model, which may be on any device, meta included, and in any mode, is not changed."""
     if not isinstance(model, nn.Module):
         raise ExportError(f"the model is a {type(model).__name__}, expected a torch.nn.Module")
     model = unwrapped(model)
@@ -165,7 +167,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
     if tuple(modes) not in (MODES, MODES[:1], MODES[1:]):
         raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
     name = name or os.path.splitext(os.path.basename(output))[0]
-    text = describe(model, batch, name, forward, loss, construction, modes)
+    text = describe(model, batch, name, forward, loss, construction, modes, asked)
     text = with_remarks(text, [Note(n) for n in read_back(text, model, modes)])
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)

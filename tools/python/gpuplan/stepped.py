@@ -14,11 +14,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 import torch
 from torch import nn
 
+from gpuplan.asked_type import TYPES, converted
 from gpuplan.command_line import parsed_batch
 from gpuplan.construction import constructed
 from gpuplan.run import loss_of
 from gpuplan.source_lines import first_line
-from gpuplan.stored import is_float8, is_stored
+from gpuplan.stored import is_stored
 from gpuplan.target import maker
 from gpuplan.values import flat_tensors
 from gpuplan.without_data import call_on_batch, on_meta
@@ -141,7 +142,6 @@ def targets_of(out: Any, samples: int) -> Optional[torch.Tensor]:
     return torch.zeros((samples, *flat_tensors(out)[0].shape[2:]), dtype=torch.int64, device="cuda")
 
 
-TYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
 OPTIMIZERS: Dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "momentum": partial(torch.optim.SGD, momentum=0.9), "sgd_momentum": partial(torch.optim.SGD, momentum=0.9),
     "nesterov": partial(torch.optim.SGD, momentum=0.9, nesterov=True), "adam": torch.optim.Adam, "amsgrad": partial(torch.optim.Adam, amsgrad=True),
@@ -178,17 +178,11 @@ def infer_step(model: nn.Module, batch: Any, amp: Any, end: Callable[[str], None
     del out
 
 
-def moved(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """model.to("cuda", dtype); a library's forms take no other type, and transformers refuses to be asked."""
-    if dtype == torch.float32:
-        return model.to("cuda")
-    if not any(is_stored(module) for module in model.modules()):
-        return model.to("cuda", dtype=dtype)
-    for module in model.modules():
-        for tensor in [*module._parameters.values(), *module._buffers.values()]:
-            if type(tensor) in (torch.Tensor, nn.Parameter) and tensor.is_floating_point() and not is_float8(tensor.dtype):
-                tensor.data = tensor.data.to(dtype)
-    return model.to("cuda")
+def moved(model: nn.Module, precision: str) -> nn.Module:
+    """model.to("cuda", dtype), as far as a library's forms take one."""
+    if precision == "fp32" or any(is_stored(module) for module in model.modules()):
+        return converted(model, precision).to("cuda")
+    return model.to("cuda", dtype=TYPES[precision])
 
 
 def stepping(request: Request, step: Step, samples: int, end: Callable[[str], None]) -> Callable[[], None]:
@@ -201,7 +195,7 @@ def stepping(request: Request, step: Step, samples: int, end: Callable[[str], No
             model = make()
     else:
         model = make()
-    model = moved(model, dtype).train(step.mode == "train")
+    model = moved(model, step.precision).train(step.mode == "train")
     if step.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batch = made_batch(request.inputs, samples, dtype, step.mode == "train" or reads_labels(make, request.inputs))

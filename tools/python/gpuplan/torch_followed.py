@@ -13,10 +13,11 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from gpuplan.asked_type import TYPES, AskedType
 from gpuplan.errors import ExportError
 from gpuplan.recorder import Recorder, function_name
 from gpuplan.replacements import Replacements
-from gpuplan.source_lines import HALVES, caller, source_line
+from gpuplan.source_lines import HALVES, source_line
 from gpuplan.value_checks import place_of
 from gpuplan.values import Call, Frame, flat_tensors, with_values
 
@@ -160,17 +161,22 @@ def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
 
 def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
     """What a model runs under autocast(enabled=False) has `autocast: false` in the spec. One that turns it on by itself computes in types
-    that the spec, whose precision --amp chooses, does not say."""
+    that the spec, whose precision --amp chooses, does not say, but for the one that is asked for."""
     autocast = torch.autocast
     make, enter, leave = autocast.__init__, autocast.__enter__, autocast.__exit__
 
     def init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
         enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
-        if enabled and not recorder.inside:
+        if enabled and not recorder.inside and (recorder.autocast_left or not is_asked_for(kwargs.get("dtype", args[0] if args else None))):
             raise ExportError(f"{source_line()}: the model enables autocast itself: export it without autocast, and plan with --amp "
                               "bf16 or fp16")
+        recorder.told = recorder.told or enabled and not recorder.inside
         make(self, "cpu", enabled=False)
-        self.of_the_gpu = device_type != "cpu"
+        self.of_the_gpu = device_type != "cpu" and not enabled
+
+    def is_asked_for(dtype: Optional[torch.dtype]) -> bool:
+        amp = recorder.asked.amp
+        return bool(amp) and dtype in (None, TYPES[amp])
 
     def entered(self: Any) -> Any:
         if not hasattr(self, "of_the_gpu"):  # a decorator's, made where no GPU was there to enable it for
@@ -182,20 +188,37 @@ def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
         recorder.autocast_left -= getattr(self, "of_the_gpu", False)
         return leave(self, *exception)
 
-    ask = torch.is_autocast_enabled
-
-    def asked(*args: Any) -> bool:
-        frame = caller()
-        asking = (frame.f_globals.get("__name__", "") if frame else "torch").partition(".")[0]
-        if frame is not None and not recorder.inside and asking not in ("torch", "transformers"):  # whose layers know what they do
-            for half in HALVES:
-                recorder.notes[f"what {place_of(frame)} does under autocast to {half}; the exporter runs the model without it."] = half
-        return bool(ask(*args))
-
-    replacements.set(torch, "is_autocast_enabled", asked)
     replacements.set(autocast, "__init__", init)
     replacements.set(autocast, "__enter__", entered)
     replacements.set(autocast, "__exit__", left)
+    answer_for_autocast(recorder, replacements)
+
+
+def answer_for_autocast(recorder: Recorder, replacements: Replacements) -> None:
+    """Code that asks whether autocast is on is told so where the model is asked for under it; where it is not, plans with --amp have a note."""
+    amp = recorder.asked.amp
+
+    def asked_by_model() -> bool:
+        asking = sys._getframe(2)
+        return not recorder.inside and asking.f_globals.get("__name__", "").partition(".")[0] not in ("torch", "transformers")  # which know
+
+    def enabled(device_type: str = "cuda") -> bool:
+        if device_type == "cpu" or not asked_by_model():
+            return False
+        recorder.told = True
+        for half in HALVES if recorder.asked == AskedType() else ():
+            recorder.notes[f"what {place_of(sys._getframe(1))} does under autocast to {half}; the exporter runs the model without it."] = half
+        return bool(amp) and recorder.autocast_left == 0
+
+    def type_of(original: Callable) -> Callable:
+        def asked(*args: Any) -> Any:
+            return TYPES[amp] if amp and args != ("cpu",) and asked_by_model() else original(*args)
+        return asked
+
+    replacements.set(torch, "is_autocast_enabled", enabled)
+    for name in ("get_autocast_dtype", "get_autocast_gpu_dtype"):
+        if hasattr(torch, name):
+            replacements.set(torch, name, type_of(getattr(torch, name)))
 
 
 def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import gpuplan.functions  # noqa: F401 (registers what writes each call)
+from gpuplan.asked_type import AskedType, converted
 from gpuplan.both_modes import BothModes, tie_anew
 from gpuplan.entries import Body, all_bodies
 from gpuplan.errors import ExportError
@@ -35,8 +36,8 @@ def unwrap(run: Recorder) -> None:
 class Traced:
     """The model as it runs in one mode."""
 
-    def __init__(self, model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], mode: str):
-        self.bare = on_meta(model)
+    def __init__(self, model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], mode: str, asked: AskedType):
+        self.bare = converted(on_meta(model), asked.precision)
         for layer, original in zip(self.bare.modules(), model.modules()):
             if isinstance(layer, nn.TransformerEncoderLayer):
                 layer.partly_frozen = len({p.requires_grad for p in original.parameters()}) > 1
@@ -44,7 +45,7 @@ class Traced:
             self.bare.train(mode == "train")
         try:
             with torch.set_grad_enabled(mode == "train"):
-                self.run = recorded_run(self.bare, batch, forward, loss)
+                self.run = recorded_run(self.bare, batch, forward, loss, asked)
             unwrap(self.run)
             self.loss = loss_text(self.run)
         except ExportError as e:
@@ -86,14 +87,14 @@ def inputs_of_both(train: Recorder, infer: Recorder) -> List[Tuple[Value, Value]
     return [(value, named[name]) for value, name in train.input_names.items() if name in named]
 
 
-def traced_without_labels(model: nn.Module, batch: Any, forward: Callable, train: Traced) -> Optional[Traced]:
+def traced_without_labels(model: nn.Module, batch: Any, forward: Callable, train: Traced, asked: AskedType) -> Optional[Traced]:
     """Eval mode as it is called without what the model's own loss alone reads. None where there is no such loss, where the batch
     has no names, and of a model that needs its labels."""
     labels = {name for value, name in train.run.input_names.items() if value not in train.run.top.inputs}
     if not train.run.loss_event or not labels or not isinstance(batch, Mapping):
         return None
     try:
-        return Traced(model, {k: v for k, v in batch.items() if k not in labels}, forward, no_loss, "eval")
+        return Traced(model, {k: v for k, v in batch.items() if k not in labels}, forward, no_loss, "eval", asked)
     except ExportError:
         return None
 

@@ -30,6 +30,11 @@ class Compared(NamedTuple):
     percent: List[float]  # of each run, how far off the highest requested bytes are
 
 
+def can_verify() -> bool:
+    """Whether this torch is a build for CUDA."""
+    return torch.version.cuda is not None
+
+
 def verified(spec: str, model: Named, on_gpu: bool, steps: Sequence[Step]) -> Verdict:
     """steps: of one type, in one mode or in both."""
     request = Request(model.target, model.arguments, model.config, model.inputs, on_gpu, [StepAt(step, batch) for step in steps for batch in BATCHES])
@@ -105,7 +110,7 @@ def differences(measured: "List[Dict[str, Dict[str, int]]]", plan: Dict[str, Any
 
 
 def _measured(request: Request, scratch: str) -> List[Measured]:
-    if torch.version.cuda is None:
+    if not can_verify():
         raise GpuplanError(f"steps on a simulated GPU need PyTorch's build for CUDA, and {sys.executable} has torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as folder:
         asked = os.path.join(folder, "request")

@@ -76,21 +76,22 @@ def on_meta(model: nn.Module) -> nn.Module:
     return copied
 
 
-def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
-    """The batch without data, of another size; what is one tensor stays one."""
+def batch_on_meta(batch: Any, size: int, floating: Optional[torch.dtype] = None, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
+    """The batch without data, of another size, and in another type where it is in floating point; what is one tensor stays one."""
     known = {} if known is None else known
     if isinstance(batch, torch.Tensor):
         if batch.dim() == 0:
             raise ExportError("a tensor of the batch is a scalar, but its first dimension must be the batch: pass it to the model in "
                               "forward=, as lambda model, batch: model(batch, other)")
         if id(batch) not in known:
-            known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")
+            dtype = floating if floating is not None and batch.is_floating_point() else batch.dtype
+            known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=dtype, device="meta")
         return known[id(batch)]
     if isinstance(batch, dict) or hasattr(batch, "keys"):
-        made = {k: batch_on_meta(batch[k], size, known) for k in batch.keys()}
+        made = {k: batch_on_meta(batch[k], size, floating, known) for k in batch.keys()}
         return made if type(batch) is dict or not isinstance(batch, dict) else type(batch)(made)
     if isinstance(batch, (tuple, list)):
-        made_list = [batch_on_meta(v, size, known) for v in batch]
+        made_list = [batch_on_meta(v, size, floating, known) for v in batch]
         return type(batch)(*made_list) if hasattr(batch, "_fields") else type(batch)(made_list)
     return batch
 
