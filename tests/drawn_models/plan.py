@@ -4,7 +4,8 @@
     python tests/drawn_models/plan.py --gpuplan build/gpuplan --rows ROWS.tsv --gpu h200 --specs DIR --results RESULTS.tsv
         [--verified-by ROWS.tsv...] [--scratch no-cudnn] [--pytorch 2.15] [--flags=...] [--part K/N --no-plans]
 
-A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec. RESULTS.tsv gets a line for
+A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec, and where its code asks for
+its type from one of that type. RESULTS.tsv gets a line for
 each run: model, run, batch, `equal`, or `announced` or `silent` with the worst difference of a peak in percent, or `refused`. Equal is the bytes
 requested, allocated and reserved after each phase of the first and the third step, and their peaks in it. Announced: the plan has a warning, or assumes
 something that not every plan assumes; `equal, announced` is equal all the same. Models are exported in a process of their own; what is there is not
@@ -36,6 +37,7 @@ import torch  # noqa: E402
 import models  # noqa: E402
 import gpuplan  # noqa: E402
 import gpuplan.spec  # noqa: E402
+from gpuplan.asked_type import AskedType  # noqa: E402
 from gpuplan.construction import Construction, constructed  # noqa: E402
 
 FLAGS = {"fp32": ["--opt", "adam"], "amp": ["--opt", "adam", "--amp", "bf16"], "nhwc": ["--opt", "adam", "--amp", "bf16", "--layout", "nhwc"],
@@ -57,12 +59,12 @@ def file_name(model: str) -> str:
     return model.replace(":", ".").replace("/", ".")
 
 
-def export(model: str, folder: Path) -> None:
+def export(model: str, folder: Path, asked: AskedType = AskedType()) -> Path:
     """In a process of its own, since a model of others may do anything."""
-    spec = folder / (file_name(model) + ".yaml")
+    spec = folder / (file_name(model) + ("" if asked == AskedType() else "." + asked.word()) + ".yaml")
     error = spec.with_suffix(".error")
     if spec.exists() or error.exists():
-        return
+        return spec
     began = time.time()
     child = os.fork()
     if child == 0:
@@ -70,7 +72,7 @@ def export(model: str, folder: Path) -> None:
             drawn, construction = models.drawn(model), Construction()
             built = constructed(drawn.make, construction)
             gpuplan.export(built.train(), drawn.batch(2, "meta"), str(spec), name=file_name(model).replace(".", "-"), forward=models.call,
-                           loss=lambda _, out, batch: drawn.loss(out, batch), construction=construction)
+                           loss=lambda _, out, batch: drawn.loss(out, batch), construction=construction, asked=asked)
         except BaseException as e:
             error.write_text(f"{type(e).__name__}: {e}\n" + traceback.format_exc(), encoding="utf-8")
             spec.unlink(missing_ok=True)
@@ -78,6 +80,14 @@ def export(model: str, folder: Path) -> None:
     if os.waitpid(child, 0)[1] != 0:
         error.write_text("its process died\n", encoding="utf-8")
     print(f"{model}: {'exported' if spec.exists() else 'refused'} in {time.time() - began:.1f} s", file=sys.stderr, flush=True)
+    return spec
+
+
+def spec_in_type(run: Run, folder: Path) -> Path:
+    """That of the model; where its code asks for its type, that of the run's."""
+    spec = folder / (file_name(run.model) + ".yaml")
+    told = run.run in ("amp", "nhwc") and spec.exists() and "\n  - {bf16: " in spec.read_text(encoding="utf-8")
+    return export(run.model, folder, AskedType(amp="bf16")) if told else spec
 
 
 def planned(spec: Path, run: Run, options: argparse.Namespace) -> Any:
@@ -167,7 +177,7 @@ def measured_runs(rows: Path) -> Dict[Run, Dict[Tuple[str, str], Dict[str, int]]
 
 
 def result_of(run: Run, measured: Dict[Tuple[str, str], Dict[str, int]], verified_by: List[Other], options: argparse.Namespace) -> Tuple[str, List[str]]:
-    spec = options.specs / (file_name(run.model) + ".yaml")
+    spec = spec_in_type(run, options.specs)
     if not spec.exists():
         why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
         return learned_result(run, measured, "refused", re.sub(r"\S*/site-packages/", "", why), options)
