@@ -332,7 +332,7 @@ REFUSED: Dict[str, Made] = {
     "a lazy layer": (lambda: nn.Sequential(nn.LazyLinear(4)), ROWS, ["0 is a LazyLinear", "run the model on a batch"]),
     "quantized": (lambda: torch.ao.quantization.quantize_dynamic(Net(), {nn.Linear}), ROWS, ["a is a", "--weights int8"]),
     "a sparse table": (lambda: nn.Sequential(nn.Embedding(9, 8, sparse=True)), torch.zeros(2, 5, dtype=torch.int64), ["sparse gradients"]),
-    "complex numbers": (lambda: Net(lambda net, x: torch.fft.fft(x).real), ROWS, ["fft_fft (of complex numbers)"]),
+    "complex numbers": (lambda: Net(lambda net, x: torch.fft.fft(x).real), ROWS, ["real (of complex numbers that do not lie one after the other)"]),
     "a complex batch": (Net, ROWS.to(torch.complex64), ["complex tensors"]),
     "two types": (of_two_types, ROWS, ["a.weight of float32, b.weight of bfloat16"]),
     "a memory format": (lambda: Net(lambda net, x: x.view(-1, 4, 2, 2).contiguous(memory_format=torch.channels_last).flatten(1)), ROWS,

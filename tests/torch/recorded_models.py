@@ -86,3 +86,18 @@ class Orders(nn.Module):
         x = x * x.cumprod(-1).sign() + torch.atan2(x, x + 1)
         best = x.kthvalue(3, dim=1).values + x.median(dim=1).values + x.logaddexp(x * 2).nanmean(1)
         return self.head(best)
+
+
+class Turned(nn.Module):
+    """[12, 16]: positions as complex numbers, as the code that LLaMA was published with has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.head = nn.Linear(16, 32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.outer(torch.arange(12, device=x.device).float(), 0.1 ** torch.arange(8, device=x.device).float())
+        turns = torch.polar(torch.ones_like(angles), angles)
+        y = self.into(x).view(-1, 12, 2, 16)
+        turned = torch.view_as_complex(y.float().reshape(*y.shape[:-1], -1, 2)) * turns[:, None, :]
+        return self.head(torch.view_as_real(turned).flatten(2).type_as(y).mean(1))

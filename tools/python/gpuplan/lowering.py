@@ -6,6 +6,7 @@ from typing import AbstractSet, Any, Callable, Dict, List, Optional, Sequence, S
 import torch
 from torch import nn
 
+from gpuplan.complex_numbers import PART, in_pairs, is_view_of_complex, write_view_of_complex
 from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
@@ -178,7 +179,7 @@ class Lowering:
         if any(isinstance(n, Batch) for n in value.shape) and value not in self.made:
             self.unknown[f"{self.source}: a tensor [{', '.join('batch' if isinstance(n, Batch) else str(n) for n in value.shape)}] "
                          "that no call of torch made: TorchScript's or an extension's"] = None
-        entry = Entry("Constant", [("shape", list(value.shape)), ("dtype", dtype_name(value.dtype))], [], [value])
+        entry = Entry("Constant", [("shape", list(in_pairs(value.shape, value.dtype))), ("dtype", dtype_name(PART.get(value.dtype, value.dtype)))], [], [value])
         entry.name = body.fresh_name("constant")
         entry.view = True
         body.add(entry)
@@ -280,7 +281,7 @@ class Lowering:
 
     def has_gradient(self, value: Value) -> bool:
         trained = value.kind == "parameter" and self.trained.get(value.weight or "", False)
-        return value.dtype.is_floating_point and (trained or value in self.differentiated)
+        return (value.dtype.is_floating_point or value.dtype.is_complex) and (trained or value in self.differentiated)
 
     def refuse(self, call: Call, why: str = "") -> None:
         self.unknown[f"{call.source}: {call.name}" + (f" ({why})" if why else "")] = None
@@ -295,13 +296,12 @@ class Lowering:
             return  # register tokens, of which a model has none
         if any(v.host and v.shape for v in values) and call.name not in ("to", "cuda", "__getitem__"):
             return self.refuse(call, "of a tensor in host memory")
-        if any(v.dtype.is_complex for v in values):
-            return self.refuse(call, "of complex numbers")
         if call.kwargs.get("out") is not None:
             return self.refuse(call, "with out=")
         if call.kwargs.get("memory_format") not in (None, torch.contiguous_format, torch.preserve_format):
             return self.refuse(call, "to a memory format: leave it out of the model, and plan with --layout nhwc")
-        handler = FUNCTIONS.get(call.name)
+        of_complex = any(v.dtype.is_complex for v in values)
+        handler = (write_view_of_complex if is_view_of_complex(call) else None) if of_complex else FUNCTIONS.get(call.name)
         if handler is None:
             return self.record(body, call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
                                call.name.startswith("autograd.Function") else "a TorchScript function: use the Python function "

@@ -5,6 +5,7 @@ from typing import AbstractSet, Dict, List, Sequence, Set, Tuple
 
 import torch
 
+from gpuplan.complex_numbers import PART, in_pairs
 from gpuplan.errors import Unsupported
 from gpuplan.recorded_request import HALF, Setting
 from gpuplan.recorded_words import Action
@@ -53,7 +54,7 @@ def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tens
                 if word.startswith("d") and asked != size(tensor):
                     raise Unsupported(f"a gradient of {size(tensor)} B lies in {asked} B")
                 named = type_word(tensor.dtype, setting)
-                actions.append(Action(word, named, tuple(tensor.shape), asked if asked != size(tensor) else None))
+                actions.append(Action(word, named, in_pairs(tensor.shape, tensor.dtype), asked if asked != size(tensor) else None))
             elif kept:
                 actions.append(Action("h" + kept if at in held else kept, size=asked))
             else:
@@ -66,6 +67,8 @@ def actions_of(events: Sequence[Event], results: Dict[int, Tuple[str, torch.Tens
 
 
 def type_word(dtype: torch.dtype, setting: Setting) -> str:
+    if dtype in PART:
+        return dtype_name(PART[dtype])
     return "float" if dtype == setting.first else "amp" if dtype == HALF and setting.autocast else dtype_name(dtype)
 
 
