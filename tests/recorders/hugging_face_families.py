@@ -345,7 +345,8 @@ def document(kind: str, family: Family) -> str:
                 out += [f"      - [{quoted(a)}, {quoted(b)}]" for a, b in pieces]
     out.append("lengths:")
     for name, (most, usual) in family.positions.items():
-        out.append(f"  {name}: {{most: {most}, default: {value_at(configuration, most)}, usual: {usual}}}")
+        limit = f"most: {most}, default: {value_at(configuration, most)}, " if most else ""
+        out.append(f"  {name}: {{{limit}usual: {usual}}}")
     if of_kinds:
         out.append("numbered:")
         for stem, lines in of_kinds.items():

@@ -24,7 +24,7 @@ class Family(NamedTuple):
     batch: Callable[[Any, Sizes], Dict[str, torch.Tensor]] = lambda config, lengths: of_tokens(lengths, labels="input_ids")
     loss: Optional[Callable[..., Any]] = None  # of a class that has none
     lengths: Sequence[str] = ("seq",)
-    positions: Dict[str, Tuple[str, int]] = {"seq": ("max_position_embeddings", 2048)}  # the most tokens, and how many are usual
+    positions: Dict[str, Tuple[str, int]] = {"seq": ("max_position_embeddings", 2048)}  # the most tokens, empty where there is no limit, and how many are usual
     shortest: int = 60  # a text that is longer than a window
 
 
@@ -126,6 +126,16 @@ FAMILIES: Dict[str, Family] = {
         derived=["hidden//heads", "hidden//decoder_heads"], flags={"scale_embedding": (False, True), "attention_dropout": (0.0, POSITIVE)}, lengths=("seq", "target"),
         positions={"seq": ("max_position_embeddings", 1024), "target": ("max_position_embeddings", 128)},
         batch=lambda config, lengths: {"labels": zeros(lengths["target"]), "input_ids": zeros(lengths["seq"])}),
+    "mamba2": Family(
+        "Mamba2ForCausalLM",
+        {"vocab_size": "vocabulary", "hidden_size": "hidden", "num_hidden_layers": "layers", "num_heads": "heads", "head_dim": "head", "state_size": "state",
+         "n_groups": "groups", "chunk_size": "chunk", "conv_kernel": "kernel", "expand": "expand"},
+        draws((1009, 96, 3, 6, 32, 16, 2, 41, 4, 2), (757, 160, 4, 20, 24, 40, 5, 29, 3, 3), (911, 224, 5, 28, 8, 72, 7, 37, 5, 1), (1213, 320, 6, 12, 80, 56, 3, 53, 6, 3),
+              (853, 352, 7, 44, 16, 88, 11, 31, 7, 2),
+              keys="vocab_size hidden_size num_hidden_layers num_heads head_dim state_size n_groups chunk_size conv_kernel expand"),
+        flags={**TIED, "use_bias": (False, True), "use_conv_bias": (True, False), "residual_in_fp32": (True, False)}, besides=["time_step_rank"],
+        derived=["hidden*expand", "hidden*expand + 2*groups*state", "2*hidden*expand + 2*groups*state + heads", "(seq + chunk - 1)//chunk", "(chunk - seq % chunk) % chunk"],
+        positions={"seq": ("", 2048)}),
     "clip": towers("CLIPModel", "projection_dim", 77, [40, 56, 72, 88, 104]),
     "siglip": towers("SiglipModel", "text_config.projection_size", 64, [144, 320, 672, 756, 880]),
 }
