@@ -1,4 +1,4 @@
-// Cat: tensors one after the other along a dimension.
+// Cat: tensors one after the other along a dimension. JoinSamples: the samples of a batch, which a model took apart.
 //
 // One copy into the result; nothing is saved. The gradients are views of the incoming one (narrow,
 // torch/csrc/autograd/FunctionsManual.cpp, cat_tensors_backward): dense only where every dimension before it is of
@@ -37,6 +37,24 @@ void lower(LayerBuilder& b) {
   b.output(aten::cat(b, inputs, dim));
 }
 
+// torch.cat(list(x)), as vision-language models have it of the features of their images, and torch.stack(list(x)). Autograd
+// has one node for each sample's view and gives x their gradients stacked (unbind_backward).
+void lower_samples(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape& each = b.shape(x);
+  if (each.rank() < 2) b.fail("expects a batch of samples, got " + to_string(each));
+  Shape out = each;
+  if (!b.boolean("stacked")) {
+    out = Shape{checked_mul(each[0], each[1])};
+    for (int d = 2; d < each.rank(); ++d) out.push_back(each[d]);
+  }
+  const TensorId y = b.emit(Operator::cat, Copy{out.elements()}, {x}, out, b.dtype(x));
+  b.attributes({{Attribute::dim, 0}});
+  if (NodeBuilder node = b.node("UnbindBackward0", y, {x}))
+    node.give(x, node.run(Operator::stack, Copy{out.elements()}, {node.grad()}, each, b.dtype(x)));
+  b.output(y);
+}
+
 const LayerDef kLayers[] = {
     {.name = "Cat",
      .summary = "joins tensors along a dimension",
@@ -49,6 +67,15 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{4, 8, 14, 14}, {4, 4, 14, 14}},
                  .output_shape = {4, 12, 14, 14},
                  .derivation = "8 + 4 channels"}},
+    {.name = "JoinSamples",
+     .summary = "joins the samples of a batch that a model took apart",
+     .math = "[b, n, ...] -> [b n, ...], or as it was where stacked=True: one copy. Backward: another one.",
+     .parameters = {{"stacked", ParameterType::boolean, "False", "torch.stack() of the samples instead of torch.cat()"}},
+     .lower = lower_samples,
+     .example = {.call = "JoinSamples()",
+                 .input_shapes = {{4, 8, 14}},
+                 .output_shape = {32, 14},
+                 .derivation = "4 samples of 8 rows"}},
 };
 
 }  // namespace

@@ -303,7 +303,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "To": lambda x, dtype: x.to(getattr(torch, dtype)), "ToParameterType": lambda x: x.to(torch.float32),
     "TypeAs": Tensor.type_as, "Slice": lambda x, dim, start, end: x[(slice(None),) * dim + (slice(start, end),)],
     "Select": torch.select, "Unbind": torch.unbind, "Chunk": torch.chunk, "Split": torch.split,
-    "Cat": lambda *xs, dim: torch.cat(xs, dim), "Stack": lambda *xs, dim: torch.stack(xs, dim),
+    "Cat": lambda *xs, dim: torch.cat(xs, dim), "JoinSamples": lambda x, stacked=False: (torch.stack if stacked else torch.cat)(list(x)), "Stack": lambda *xs, dim: torch.stack(xs, dim),
     "Expand": Tensor.expand, "Unsqueeze": torch.unsqueeze, "Squeeze": torch.squeeze, "Transpose": torch.transpose,
     "Permute": lambda x, *dims: x.permute(dims), "Repeat": Tensor.repeat, "Flip": lambda x, *dims: x.flip(dims),
     "View": Tensor.view, "Reshape": Tensor.reshape, "Contiguous": Tensor.contiguous, "UnfoldDimension": Tensor.unfold,

@@ -37,7 +37,7 @@ IN_PLACE_WITHOUT_RESULT = frozenset(["__setitem__"])
 class Recorder(TorchFunctionMode):
     """Records calls while a model runs."""
 
-    def __init__(self, model: nn.Module, asked: AskedType):
+    def __init__(self, model: nn.Module, asked: AskedType, samples: int = 0):
         super().__init__()
         self.model, self.asked = model, asked
         self.paths = {id(m): name for name, m in model.named_modules()}
@@ -71,6 +71,7 @@ class Recorder(TorchFunctionMode):
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
+        self.samples = samples  # of the batch where each is followed as all of them; else 0
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
     # last Value's death says.
@@ -87,14 +88,18 @@ class Recorder(TorchFunctionMode):
         self.inside += 1  # what it is asked for is no call of the model's, though PyTorch 1.13 tells the mode
         value = Value(tensor, self.storage_of(tensor))
         self.inside -= 1
-        self.alive[value.storage] = self.alive.get(value.storage, 0) + 1
         value.weight, value.kind = self.weights.get(id(tensor), (None, "activation"))
-        key = id(tensor)
-        self.values[key] = value
         self.every_value.append(value)
-        address = storage_address(tensor)
+        self.follow(tensor, value)
+        return value
 
-        def died(_: Any, value: Value = value, key: int = key, address: int = address) -> None:
+    def follow(self, tensor: torch.Tensor, value: Value) -> None:
+        """The tensor is this Value, until it dies."""
+        key, address = id(tensor), storage_address(tensor)
+        self.values[key] = value
+        self.alive[value.storage] = self.alive.get(value.storage, 0) + 1
+
+        def died(_: Any) -> None:
             value.died = self.event
             self.values.pop(key, None)
             self.references.pop(key, None)
@@ -103,7 +108,24 @@ class Recorder(TorchFunctionMode):
                 self.storages.pop(address, None)
 
         self.references[key] = weakref.ref(tensor, died)
-        return value
+
+    def one_by_one(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+        """The samples of a batch, of which there are more in another run: all of them are one Value."""
+        self.inside += 1
+        samples: Tuple[torch.Tensor, ...] = tensor.unbind(0)
+        self.inside -= 1
+        value = self.value_of(samples[0])
+        value.sample_of = self.value_of(tensor)
+        for sample in samples[1:]:
+            self.follow(sample, value)
+        return samples
+
+    def samples_joined(self, name: str, args: tuple, kwargs: dict) -> Optional[Value]:
+        """What a cat or stack puts together again, sample by sample."""
+        listed = args[0] if args and isinstance(args[0], (tuple, list)) else ()
+        values = {self.values.get(id(t)) for t in listed}
+        value = values.pop() if len(values) == 1 and len(listed) == self.samples and name in ("cat", "concat", "stack") else None
+        return value.sample_of if value is not None and [*args[1:], kwargs.get("dim", 0)][0] == 0 else None
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
         name = function_name(func)
@@ -121,6 +143,8 @@ class Recorder(TorchFunctionMode):
                 return answer
         if self.asks_for_gradient(name, func, args, kwargs):
             return args[0] if name == "requires_grad_" else None
+        if name == "unbind" and self.samples and args[0].shape[:1] == (self.samples,) and [*args[1:], kwargs.get("dim", 0)][0] == 0:
+            return self.one_by_one(args[0])
         if name in SILENT:
             return func(*args, **kwargs)
         if is_composed(func, name):
@@ -160,7 +184,9 @@ class Recorder(TorchFunctionMode):
         self.event += 1
         if name.startswith("masked_fill") and len(args) > 2 and isinstance(args[2], torch.Tensor) and self.on_host(args[2:3]):
             args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
-        call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
+        whole = self.samples_joined(name, args, kwargs)
+        call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source()) if whole is None else \
+            Call(name + "_samples", (whole,), {}, self.event, self.source())
         call.to = self.named_type(name, call)
         call.function = func
         self.inside += 1  # PyTorch 2.1 looks rows up by weight[indices], which its own mode would not be told

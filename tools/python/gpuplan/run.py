@@ -19,8 +19,8 @@ from gpuplan.values import FOREVER, Call, Frame, Value, flat_tensors, flattened_
 from gpuplan.without_data import batch_on_meta
 
 
-def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
-    recorder = Recorder(model, asked)
+def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, samples: int) -> Recorder:
+    recorder = Recorder(model, asked, samples)
     recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(batch)])
     recorder.batch = list(recorder.top.inputs)
     for value in recorder.batch:
@@ -70,10 +70,10 @@ def buffers_put_back(model: nn.Module) -> Iterator[None]:
                 module._buffers[name] = tensor
 
 
-def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
+def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, samples: int) -> Recorder:
     try:
         with buffers_put_back(model):
-            return run_recorded(model, batch, forward, loss, asked)
+            return run_recorded(model, batch, forward, loss, asked, samples)
     except ExportError:
         raise
     except Exception as e:  # whatever the model's code raises
@@ -157,16 +157,21 @@ def uncheckpointed(frame: Frame) -> List[Call]:
 
 def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType) -> Recorder:
     """A run with what depends on the batch. A model that keeps something of its first run, such as a table of positions,
-    is run again."""
+    is run again; one that takes the batch apart, once more, with its samples as one."""
     floating = TYPES[asked.precision] if asked.precision != "fp32" else None
-    for last in (False, True):
-        runs = [run_checked(model, batch_on_meta(batch, size, floating), forward, loss, asked) for size in TRACED_BATCHES]
+    refused: Optional[ExportError] = None
+    for apart in (False, False, True):
+        try:
+            runs = [run_checked(model, batch_on_meta(batch, size, floating), forward, loss, asked, size if apart else 0) for size in TRACED_BATCHES]
+        except ExportError as e:
+            raise refused or e
         try:
             merge_runs(*runs)
-        except ExportError:
-            if last:
-                raise
-            continue
-        break
+            break
+        except ExportError as e:
+            refused = refused or e
+    else:
+        assert refused is not None
+        raise refused
     mark_what_stays(*runs)
     return runs[0]

@@ -17,6 +17,7 @@ from torch import nn
 from gpuplan.asked_type import TYPES, converted
 from gpuplan.command_line import parsed_batch
 from gpuplan.construction import constructed
+from gpuplan.image_tokens import image_tokens
 from gpuplan.run import loss_of
 from gpuplan.source_lines import first_line
 from gpuplan.stored import is_stored
@@ -199,6 +200,9 @@ def stepping(request: Request, step: Step, samples: int, end: Callable[[str], No
     if step.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batch = made_batch(request.inputs, samples, dtype, step.mode == "train" or reads_labels(make, request.inputs))
+    images = image_tokens(make, batch)
+    if images is not None:
+        images.put_into(batch["input_ids"])
     if step.channels_last:
         batch = in_channels_last(batch)
     targets = made_targets(make, request.inputs, samples) if step.mode == "train" else None

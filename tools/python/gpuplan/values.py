@@ -23,6 +23,7 @@ class Value:
         self.kind = "activation"  # or "parameter", "buffer", "input"
         self.contiguous = tensor.is_contiguous()
         self.stays = False  # in an attribute, after the step
+        self.sample_of: Optional[Value] = None  # where it is each sample of this one
         self.everywhere = same_everywhere(tensor)  # booleans, where all are known to be the same
         self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
         self.order = () if self.contiguous else order_of(tensor)

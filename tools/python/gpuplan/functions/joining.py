@@ -18,6 +18,11 @@ def write_stack(w: Writer) -> None:
     w.emit("Stack", [("dim", w.argument(1, "dim", 0))], flat_values(w.argument(0, "tensors")))
 
 
+@handles("cat_samples", "concat_samples", "stack_samples")
+def write_joined_samples(w: Writer) -> None:
+    w.emit("JoinSamples", [("stacked", True)] if w.call.name == "stack_samples" else [], [w.x])
+
+
 @handles("repeat", "tile")
 def write_repeat(w: Writer) -> None:
     times = integers_of(w, "dims" if w.call.name == "tile" else "repeats")

@@ -1,0 +1,42 @@
+"""Where a text has its images: a vision-language model wants as many tokens of the image as it has features of it, and says so where it does not."""
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple, Optional
+
+import torch
+from torch import nn
+
+from gpuplan.construction import constructed
+from gpuplan.values import flat_tensors
+from gpuplan.without_data import batch_on_meta, on_meta
+
+
+class ImageTokens(NamedTuple):
+    """Of each sample."""
+
+    token: int
+    count: int
+
+    def put_into(self, ids: torch.Tensor) -> None:
+        """In the place of the first tokens of a text of zeros."""
+        if self.token == 0:
+            ids.fill_(1)
+        ids[:, :self.count] = self.token
+
+
+def image_tokens(make: Callable[[], nn.Module], batch: Any) -> Optional[ImageTokens]:
+    """None of a model without such tokens, and where what it makes of an image depends on more than its pixels."""
+    if not isinstance(batch, Mapping) or not {"input_ids", "pixel_values"} <= batch.keys():
+        return None
+    model: Any = on_meta(constructed(make)).eval()
+    config = getattr(model, "config", None)
+    token = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
+    if token is None or not hasattr(model, "get_image_features"):
+        return None
+    try:
+        with torch.no_grad():
+            found = model.get_image_features(pixel_values=batch_on_meta(batch["pixel_values"], 1))
+    except Exception:  # whatever it asks for besides
+        return None
+    features = flat_tensors(getattr(found, "pooler_output", found))
+    return ImageTokens(token, sum(t.numel() for t in features) // features[-1].shape[-1]) if features else None
