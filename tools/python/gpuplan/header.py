@@ -33,6 +33,11 @@ def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
 
 OF_ITSELF = ["# The loss is the model's own, of what it computed alone. --mode infer plans a call without it."]
 OF_OWN_LOSS = ["# The loss is the model's own. --mode infer plans a call without labels, which Trainer.evaluate() would give it."]
+OF_FORWARD = ["# The loss is the model's own, computed among its layers."]
+
+
+def of_own_loss(run: Recorder) -> List[str]:
+    return OF_FORWARD if run.loss_in_forward else [] if not run.loss_event else OF_ITSELF if run.loss_of_itself else OF_OWN_LOSS
 
 
 def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:

@@ -1,7 +1,8 @@
 """Where a text has its images: a vision-language model wants as many tokens of the image as it has features of it, and says so where it does not."""
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+import inspect
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import torch
 from torch import nn
@@ -24,6 +25,12 @@ class ImageTokens(NamedTuple):
         ids[:, :self.count] = self.token
 
 
+def asked_of(config: Any, function: Callable) -> Dict[str, Any]:
+    """What a function wants besides the pixels and has no default for: the configuration's."""
+    wanted = [name for name, p in inspect.signature(function).parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return {name: getattr(config, name, getattr(config.vision_config, name, None)) for name in wanted if name != "pixel_values"}
+
+
 def image_tokens(make: Callable[[], nn.Module], batch: Any) -> Optional[ImageTokens]:
     """None of a model without such tokens, and where what it makes of an image depends on more than its pixels."""
     if not isinstance(batch, Mapping) or not {"input_ids", "pixel_values"} <= batch.keys():
@@ -35,8 +42,9 @@ def image_tokens(make: Callable[[], nn.Module], batch: Any) -> Optional[ImageTok
         return None
     try:
         with torch.no_grad():
-            found = model.get_image_features(pixel_values=batch_on_meta(batch["pixel_values"], 1))
+            found = model.get_image_features(pixel_values=batch_on_meta(batch["pixel_values"], 1), **asked_of(config, model.get_image_features))
     except Exception:  # whatever it asks for besides
         return None
-    features = flat_tensors(getattr(found, "pooler_output", found))
+    pooled = getattr(found, "pooler_output", None)
+    features = flat_tensors(pooled if pooled is not None else getattr(found, "last_hidden_state", found))
     return ImageTokens(token, sum(t.numel() for t in features) // features[-1].shape[-1]) if features else None

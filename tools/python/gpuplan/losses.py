@@ -29,6 +29,7 @@ class LossText(NamedTuple):
     main: Optional[Value] = None  # the output that it reads
     shaping: List[Call] = []  # what is done to the output before
     calls: List[Call] = []
+    in_forward: bool = False  # its entries are the forward's
 
 
 def loss_text(run: Recorder) -> LossText:
@@ -37,7 +38,7 @@ def loss_text(run: Recorder) -> LossText:
     calls = flattened_calls(run.loss_steps)
     if not any(run.loss in c.results for c in calls):
         if not split_own_loss(run) and not split_loss_of_itself(run):
-            return LossText(*own_loss(run))
+            return own_loss_text(run)
         calls = flattened_calls(run.loss_steps)
     of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
     targets = {v for v in run.batch if v not in of_model}
@@ -53,6 +54,8 @@ def loss_text(run: Recorder) -> LossText:
         return LossText(calls=of_given_targets(run, calls))
     drop_targets(run, calls, targets)
     line = call_of_loss(calls[-1])
+    if any(v in of_model for v in loss_call_operands(calls[-1])[1:]):
+        line = ""  # both are the model's
     if line and all(c.name in SHAPING for c in read[:-1]) and not any(copies(c) for c in read[:-1]):
         return LossText(line, loss_call_operands(calls[-1])[0], read[:-1])
     return LossText(calls=read)
@@ -82,7 +85,7 @@ def loss_call_operands(call: Call) -> List[Value]:
 
 
 def is_of_loss(step: Any) -> bool:
-    return isinstance(step, Call) or step.kind in LOSSES
+    return step.module is None if isinstance(step, Call) else step.kind in LOSSES
 
 
 def split_own_loss(run: Recorder) -> bool:
@@ -129,7 +132,7 @@ def split_loss_of_itself(run: Recorder) -> bool:
     made = {v for call in calls for v in call.results}
     outside = {v for call in calls for v in read_by(call)} - made
     reached = len(frames) == 1 or outside.issubset(run.top.results)  # by the loss, behind the model
-    if not reached or run.loss not in made or not any(c.name in LOSSES.values() for c in calls) or any(of_batch(run, c) for c in calls):
+    if not reached or run.loss not in made or not any(c.name == "cross_entropy" for c in calls) or any(of_batch(run, c) for c in calls):
         return False
     run.loss_event, run.loss_of_itself = calls[0].event, True
     frames[-1].steps[:] = [s for s in frames[-1].steps if s not in moved]
@@ -165,10 +168,11 @@ def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[C
     made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING | CUTTING for v in c.results if v not in read_by(c)}
     known: Dict[Any, str] = {}  # by targets, the first loss that has them
     for call in calls:
-        if call.name not in LOSSES.values():
+        operands = loss_call_operands(call)
+        of_model = call.name not in ("cross_entropy", "nll_loss") and any(v in top.defined for v in operands[1:2])
+        if call.name not in LOSSES.values() or of_model:
             lowering.add_function(top, call)
             continue
-        operands = loss_call_operands(call)
         history = history_of(operands[1:2], made_by)
         made = [v for v in operands[1:2] if v in top.defined]  # in the forward, where others come with the batch
         entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call) + cut_of_targets(history), operands[:1] + made, call.results)
@@ -225,6 +229,19 @@ def call_of_loss(call: Call) -> str:
     if call.name in ("mean", "sum") and len(flat_values((call.args, call.kwargs))) == 1 and len(call.args) == 1:
         return f"{call.name}()"
     return ""
+
+
+def own_loss_text(run: Recorder) -> LossText:
+    """One layer; of a loss for which there is none, what the forward computes."""
+    before = [(frame, list(frame.steps), frame.inputs, frame.results) for frame in frames_around(run)]
+    try:
+        return LossText(*own_loss(run))
+    except ExportError:
+        for frame, steps, inputs, results in before:
+            frame.steps[:], frame.inputs, frame.results = steps, inputs, results
+    run.loss_event, run.loss_in_forward = 0, True
+    run.top.results = sorted(run.top.results, key=lambda v: v is run.loss)  # the output is something else, where there is another
+    return LossText(in_forward=True)
 
 
 def own_loss(run: Recorder) -> Tuple[str, Value]:

@@ -189,7 +189,7 @@ class Lowering:
             of_integers = [] if value.dtype.is_floating_point and not is_float8(value.dtype) else type_of_buffer(value)
             entry = Entry("Parameter", ([("", n) for n in value.shape] or [("shape", [])]) + of_integers, [], [value])
         else:
-            entry = Entry("Buffer", [("shape", list(value.shape)), *type_of_buffer(value)], [], [value])
+            entry = Entry("Buffer", [("shape", list(in_pairs(value.shape, value.dtype))), *type_of_buffer(value)], [], [value])
         entry.view = True
         self.own(entry, [value.weight or ""], value.weight or "")
         entry.name = body.fresh_name(rel.replace(".", "_") if entry.tie else rel)  # of another module, which has it under its path
@@ -337,8 +337,8 @@ def type_of_buffer(value: Value) -> List[Tuple[str, Any]]:
     """Of a tensor in a library's form, floating numbers of 8 bits are bytes, and others keep their type."""
     if is_float8(value.dtype):
         return [("dtype", "uint8")]
-    keeps = value.kind == "held" and value.dtype.is_floating_point
-    return [("dtype", dtype_name(value.dtype)), *([("fixed", True)] if keeps else [])]
+    keeps = value.kind == "held" and value.dtype.is_floating_point or value.dtype.is_complex
+    return [("dtype", dtype_name(PART.get(value.dtype, value.dtype))), *([("fixed", True)] if keeps else [])]
 
 
 def is_empty(value: Value) -> bool:

@@ -33,7 +33,7 @@ def exported(model: nn.Module, batch: Any, loss: Optional[Loss], forward: Option
         if loss is returned_loss:
             options.update(loss=loss, forward=forward)
         elif loss is not None:
-            options["loss"] = lambda _, output, given: _scalar(loss(output, given))
+            options["loss"] = lambda model, output, given: _scalar(loss(output, given), model.training)
             options["forward"] = forward or _on_inputs
         elif forward is not None:
             options["forward"] = forward
@@ -63,8 +63,8 @@ def batch_size(batch: Any) -> int:
     return int(flat_tensors(batch)[0].shape[0])
 
 
-def _scalar(loss: Any) -> torch.Tensor:
-    if isinstance(loss, torch.Tensor) and loss.dim() == 0:
+def _scalar(loss: Any, training: bool) -> Optional[torch.Tensor]:
+    if isinstance(loss, torch.Tensor) and loss.dim() == 0 or loss is None and not training:  # in evaluation a model may compute none
         return loss
     kind = f"a tensor with {loss.dim()} dimensions" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
     raise GpuplanError(f"loss() returned {kind}, expected a tensor without dimensions", help="loss=lambda output, batch: ...", exit_code=3)

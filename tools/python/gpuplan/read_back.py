@@ -33,14 +33,14 @@ def read_back(text: str, model: nn.Module, modes: Sequence[str]) -> List[str]:
 
 def _counts(model: nn.Module) -> Dict[str, int]:
     """Elements; what is shared counts once, as the module's own iterators have it. In a library's form a weight has fewer, and
-    other tensors beside it."""
+    other tensors beside it; a complex number is two."""
     stored = any(is_stored(module) for module in model.modules())
     model = on_meta(model) if stored else model
     parameters, buffers = [p for p in model.parameters() if not parts(p)], list(model.buffers())
     known = {key_of(t) for t in [*parameters, *buffers]} if stored else set()
     held = {key_of(t): t for module in model.modules() if is_stored(module) for _, t in named_tensors_of(module)}
     buffers += [t for key, t in held.items() if key not in known]
-    return {"parameters": sum(p.numel() for p in parameters), "buffers": sum(b.numel() for b in buffers)}
+    return {"parameters": sum(p.numel() for p in parameters), "buffers": sum(b.numel() * (2 if b.is_complex() else 1) for b in buffers)}
 
 
 def _plan(path: str, text: str, mode: str) -> "dict[str, dict[str, int]]":

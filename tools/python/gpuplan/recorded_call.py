@@ -114,6 +114,7 @@ def held_inputs(request: Request, batch: int, setting: Setting, allocator: Alloc
     gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
     left = Inputs([], inputs.leaves)
     del inputs
+    gc.collect()  # of the call's own frames
     allocator.events()
     found_gradients = backward(outputs, left, gradients)
     gone = freed(allocator)

@@ -62,6 +62,7 @@ class Recorder(TorchFunctionMode):
         self.loss_steps: List[Any] = []
         self.loss: Optional[Value] = None
         self.loss_event = 0  # of the model's own
+        self.loss_in_forward = False  # which no layer is
         self.loss_of_itself = False  # which has its targets from the model, too
         self.grad = torch.is_grad_enabled()
         self.told = False  # code asked for its type, and was told the one that is asked for

@@ -42,7 +42,8 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
             recorder.top.results = unique([recorder.value_of(t) for t in flat_tensors(out)])
             steps = len(recorder.top.steps)
             found = loss_of(out) if loss is None else None if loss is no_loss else loss(model, out, batch)
-            if loss not in (None, no_loss) and not isinstance(found, torch.Tensor):
+            in_evaluation = found is None and not model.training  # where a model may compute none
+            if loss not in (None, no_loss) and not isinstance(found, torch.Tensor) and not in_evaluation:
                 raise ExportError(f"{'the step' if loss is returned_loss else 'loss='} returned {type(found).__name__}, expected a tensor")
             recorder.loss = None if found is None else recorder.value_of(found)
             if loss is returned_loss:

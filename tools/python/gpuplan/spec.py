@@ -19,7 +19,7 @@ from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.folding import Folder
-from gpuplan.header import OF_ITSELF, OF_OWN_LOSS, Note, header, input_lines, variables, with_remarks
+from gpuplan.header import Note, header, input_lines, of_own_loss, variables, with_remarks
 from gpuplan.lifetimes import hold_what_python_holds
 from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
@@ -75,7 +75,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     traced: List[Traced] = []
     for mode in modes:
         # The model's own loss, which loss= took from its output, is computed in eval mode, too.
-        is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and traced[0].run.loss_event)
+        is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and (traced[0].run.loss_event or traced[0].run.loss_in_forward))
         unlabelled = traced_without_labels(model, batch, forward, traced[0], asked) if traced else None
         traced.append(unlabelled or Traced(model, batch, forward, loss if is_asked else no_loss, mode, asked))
     first = traced[0]
@@ -88,7 +88,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     for call in text.shaping:
         lowering.add_function(top, call)
     return_results(top, lowering, text.main, both, traced[-1].run.top.results, traced[-1].loss.main)
-    if text.calls:
+    if text.calls or text.in_forward:
         add_loss_entries(top, lowering, run, text.calls)
     refuse_unknown(traced)
     if construction:
@@ -111,18 +111,18 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     printer = Printer(folder)
     blocks = printer.blocks(top)
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
-    lines = header(model, name, modes) + (OF_ITSELF if run.loss_event and run.loss_of_itself else OF_OWN_LOSS if run.loss_event else []) + of_checks(traced)
+    lines = header(model, name, modes) + of_own_loss(run) + of_checks(traced)
     lines += [f"recorded_on: {simulated_gpu()}"] if any(entry.op == "Aten" for body in all_bodies(top) for entry in body.entries) else []
     lines += [f"exported_for: {asked.word()}"] if asked != AskedType() and any(t.run.told for t in traced) else []
     lines += variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
-    of_loss = entries[printer.loss_line:] if text.calls else []
+    of_loss = entries[printer.loss_line:] if text.calls or text.in_forward else []
     lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
     lines += placing.steps(model, entries_of_weights(top)) if placing else []
     lines += [f"loss: {text.line}"] if text.line else []
-    lines += ["own_loss:" if run.loss_event else "loss:"] + ["  " + line for line in of_loss] if of_loss else []
+    lines += ["own_loss:" if run.loss_event or run.loss_in_forward else "loss:"] + ["  " + line for line in of_loss] if of_loss else []
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
 
 

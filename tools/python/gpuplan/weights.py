@@ -5,6 +5,7 @@ from typing import Dict, Iterator, List
 
 from torch import nn
 
+from gpuplan.complex_numbers import PART, in_pairs
 from gpuplan.entries import Body, Entry, all_bodies, relative
 from gpuplan.lowering import Lowering
 from gpuplan.stored import parts
@@ -106,8 +107,8 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
         for name, tensor in named:
             if name in lowering.used or lowering.names_of_tied.get(name, name) != name or not tensor.numel() or parts(tensor):
                 continue
-            sizes = list(tensor.shape)
-            arguments = [("shape", sizes)] + ([("dtype", dtype_name(tensor.dtype))] if kind == "Buffer" else [])
+            sizes = list(in_pairs(tensor.shape, tensor.dtype))
+            arguments = [("shape", sizes)] + ([("dtype", dtype_name(PART.get(tensor.dtype, tensor.dtype)))] if kind == "Buffer" else [])
             entry = Entry(kind, arguments, [], [])
             body = next(bodies[path] for path in outward(name) if path in bodies)
             entry.name = body.fresh_name(relative(name, body.frame.path) or name)

@@ -44,8 +44,8 @@ def refuse_modules(model: nn.Module) -> None:
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             if nn.parameter.is_lazy(tensor):
                 raise ExportError(f"{at} whose {name} has no size before its first forward: run the model on a batch, then export it")
-            if tensor is not None and tensor.dtype.is_complex:
-                raise ExportError(f"{at} whose {name} is complex, which no layer supports")
+            if isinstance(tensor, nn.Parameter) and tensor.dtype.is_complex:
+                raise ExportError(f"{at} whose {name} is complex, which no optimizer of a plan takes")
             if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point and not is_stored(module):
                 types.setdefault(tensor.dtype, f"{path}.{name}" if path else name)
     if len(types) > 1:
