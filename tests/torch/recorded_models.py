@@ -101,3 +101,17 @@ class Turned(nn.Module):
         y = self.into(x).view(-1, 12, 2, 16)
         turned = torch.view_as_complex(y.float().reshape(*y.shape[:-1], -1, 2)) * turns[:, None, :]
         return self.head(torch.view_as_real(turned).flatten(2).type_as(y).mean(1))
+
+
+class Distilled(nn.Module):
+    """[12, 16]: a model whose forward computes a loss of its own, of what it was given and of what it computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.back = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> dict:
+        hidden = F.relu(self.into(x))
+        y, taught = self.back(hidden), self.back(hidden.detach() * 2).detach()
+        loss = F.mse_loss(y, x) + F.smooth_l1_loss(y, taught) + F.kl_div(F.log_softmax(y, -1), F.softmax(taught, -1), reduction="batchmean")
+        return {"y": y, "loss": loss}

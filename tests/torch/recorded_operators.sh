@@ -19,12 +19,13 @@ equal() { # MODEL SHAPE FLAGS...
 if [ "${GPUPLAN_TORCH:-}" != all ]; then
   equal Volumes 3x16x16x16
   equal Turned 12x16 --amp bf16
+  equal Distilled 12x16
 else
   equal Volumes 3x16x16x16
   equal Volumes 3x16x16x16 --amp bf16
   equal Volumes 3x16x16x16 --precision bf16
   equal Volumes 3x16x16x16 --gpu h100 # recorded there
-  for model in Sequences:8x64 Images:3x24x24 Pairs:12x16 Orders:12x16 Turned:12x16; do
+  for model in Sequences:8x64 Images:3x24x24 Pairs:12x16 Orders:12x16 Turned:12x16 Distilled:12x16; do
     for flags in '' '--amp bf16' '--amp fp16' '--precision bf16' '--layout nhwc'; do
       [ "$model $flags" = 'Pairs:12x16 --precision bf16' ] && continue # PyTorch's cdist does not take it
       # shellcheck disable=SC2086
