@@ -153,7 +153,7 @@ void say_what_is_known(const ShadowOptions& options, const LearnedTrace& trace) 
 
 LearnedTrace empty_trace(const ShadowOptions& options, const ShadowRun& run, std::vector<TraceVariable> variables) {
   LearnedTrace trace;
-  trace.command = joined(options.command);
+  trace.command = options.learn_as.empty() ? joined(options.command) : options.learn_as;
   trace.gpu = run.gpu.name;
   trace.gpu_title = run.gpu.title;
   trace.capability_major = run.gpu.capability_major;

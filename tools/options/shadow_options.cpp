@@ -124,6 +124,7 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   add("Result", "--snapshot", o.snapshot, "FILE", "Writes PyTorch's memory snapshot, for pytorch.org/memory_viz");
   add("Learn", "--learn", o.learn, "FILE",
       "Runs the command once per --vary value, and writes a trace for gpuplan plan");
+  add("Learn", "--learn-as", o.learn_as, "TEXT", "What plans of the trace name as the command (the command)");
   command.add_option("--vary", o.vary, "Values for {NAME} in the command; give twice for two variables")
       ->type_name("NAME=V,V,V")
       ->group("Learn");

@@ -19,7 +19,7 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct ShadowOptions {
   std::string gpu, gpus, world, rank, capacity, runtime, steps, max_peak, snapshot, scratch, segments, events, launches,
-      copy_limit, values, seed, routing, learn;
+      copy_limit, values, seed, routing, learn, learn_as;
   std::vector<std::string> vary;
   bool until_stable = false, no_compile = false;
   OutputOptions output;

@@ -100,6 +100,17 @@ fs::path exported(const std::vector<std::string>& words, const Interpreter& i) {
   return spec;
 }
 
+// timm:resnet50, a training step with adam under autocast to bf16
+std::string words_in_type(const std::vector<std::string>& words, const ModelStep& step) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  text += step.mode == "infer" ? ", a forward in eval mode"
+                               : ", a training step with " + (step.optimizer.empty() ? "sgd" : step.optimizer);
+  if (!step.precision.empty()) text += " in " + step.precision;
+  if (!step.amp.empty()) text += " under autocast to " + step.amp;
+  return text + (step.channels_last ? " in channels-last" : "");
+}
+
 // A spec with operators without a layer has what a GPU did of them.
 bool is_recorded_elsewhere(const std::string& spec, const std::string& gpu) {
   constexpr std::string_view kKey = "\nrecorded_on: ";
@@ -166,8 +177,9 @@ std::string learned_step(const PythonModel& model, const ModelStep& step) {
   std::error_code none;
   fs::remove(reason_of(trace), none);
   say_that_it_takes_long("running steps of " + words[0] + " with " + i.python + " on a simulated " + step.gpu);
-  std::vector<std::string> command = {i.program, "shadow", "--learn", trace.string(), "--vary", "batch=2,4,6",
-                                      "--gpu",   step.gpu, "--"};
+  std::vector<std::string> command = {i.program,     "shadow", "--learn", trace.string(), "--vary",
+                                      "batch=2,4,6", "--gpu",  step.gpu,  "--learn-as",   words_in_type(words, step),
+                                      "--"};
   const std::vector<std::string> python = python_command(i, "learned");
   command.insert(command.end(), python.begin(), python.end());
   command.insert(command.end(), {trace.string() + ".sources", "{batch}", json_of(step)});

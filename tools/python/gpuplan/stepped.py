@@ -83,7 +83,7 @@ class Phases:
 
 
 def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float32, with_labels: bool = True) -> Any:
-    """Token 0 everywhere, and one token of padding where there is a mask, as the plan of an export assumes."""
+    """Token 0 everywhere, one token of padding where there is a mask, as the plan of an export assumes, and boxes that have a size."""
     known: Dict[int, torch.Tensor] = {}
 
     def on_gpu(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -93,6 +93,8 @@ def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float
                 torch.zeros(shape, dtype=tensor.dtype, device="cuda")
             if "mask" in name:
                 known[id(tensor)][:, :-1] = 1
+            if "boxes" in name and shape[-1] == 4:
+                known[id(tensor)][..., :2], known[id(tensor)][..., 2:] = 8, 40  # corners, which detectors check
         return known[id(tensor)]
 
     batch = parsed_batch(inputs)
