@@ -37,8 +37,8 @@ void lower(LayerBuilder& b) {
   b.output(aten::cat(b, inputs, dim));
 }
 
-// torch.cat(list(x)), as vision-language models have it of the features of their images, and torch.stack(list(x)). Autograd
-// has one node for each sample's view and gives x their gradients stacked (unbind_backward).
+// torch.cat(list(x)), as vision-language models have it of the features of their images, and torch.stack(list(x)).
+// Autograd has one node for each sample's view and gives x their gradients stacked (unbind_backward).
 void lower_samples(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape& each = b.shape(x);
@@ -70,7 +70,8 @@ const LayerDef kLayers[] = {
     {.name = "JoinSamples",
      .summary = "joins the samples of a batch that a model took apart",
      .math = "[b, n, ...] -> [b n, ...], or as it was where stacked=True: one copy. Backward: another one.",
-     .parameters = {{"stacked", ParameterType::boolean, "False", "torch.stack() of the samples instead of torch.cat()"}},
+     .parameters = {{"stacked", ParameterType::boolean, "False",
+                     "torch.stack() of the samples instead of torch.cat()"}},
      .lower = lower_samples,
      .example = {.call = "JoinSamples()",
                  .input_shapes = {{4, 8, 14}},

@@ -1,5 +1,6 @@
-// IndexPut, Scatter: elements that are replaced in place, where an index says. Neither allocates anything; tensors that
-// want a gradient are not modelled.
+// IndexPut, Scatter: elements that are replaced in place, where an index says. Neither allocates anything; a tensor
+// that wants a gradient is not modelled in the place of one that is changed. What Scatter puts there has the gradient's
+// elements at the index (tools/autograd/derivatives.yaml, scatter.src), which it saves.
 
 #include <string>
 
@@ -9,27 +10,43 @@
 namespace gpuplan::layers::scatter {
 namespace {
 
-TensorId without_gradient(LayerBuilder& b) {
+TensorId changed(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.dtype(b.input(1)) != DType::int64)
     b.fail("expects an index of int64, got " + std::string(name_of(b.dtype(b.input(1)))));
-  for (int i = 0; i < b.input_count(); ++i)
-    if (b.requires_grad(b.input(i))) b.fail("changes a tensor that wants a gradient, which is not supported");
+  if (b.requires_grad(x)) b.fail("changes a tensor that wants a gradient, which is not supported");
   return x;
 }
 
 void lower_index_put(LayerBuilder& b) {
-  const TensorId x = without_gradient(b);
+  const TensorId x = changed(b);
   if (b.dtype(b.input(2)) != b.dtype(x)) b.fail("expects values of the input's type");
+  if (b.requires_grad(b.input(2))) b.fail("puts values that want a gradient into a tensor, which is not supported");
   b.output(b.emit_in_place(Operator::index_put_, Copy{b.elements(b.input(1))}, {x, b.input(1), b.input(2)}));
 }
 
 void lower_scatter(LayerBuilder& b) {
-  const TensorId x = without_gradient(b);
+  const TensorId x = changed(b);
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank());
   if (b.shape(b.input(1)).rank() != b.shape(x).rank()) b.fail("expects an index of the input's rank");
-  b.output(b.emit_in_place(Operator::scatter_, Elementwise{b.elements(b.input(1))}, {x, b.input(1)}));
-  b.attributes({{Attribute::dim, dim}, {Attribute::value, b.real("value")}});
+  const TensorId index = b.input(1);
+  const Elementwise each{b.elements(index)};
+  if (b.input_count() == 2) {
+    b.output(b.emit_in_place(Operator::scatter_, each, {x, index}));
+    return b.attributes({{Attribute::dim, dim}, {Attribute::value, b.real("value")}});
+  }
+  if (b.given("value")) b.fail("value", "has values and a number", "leave it out, or give two inputs");
+  const TensorId values = b.input(2);
+  if (!(b.shape(values) == b.shape(index)) || b.dtype(values) != b.dtype(x))
+    b.fail("expects values of the index's shape " + to_string(b.shape(index)) + " and the input's type");
+  const TensorId y = b.emit_in_place(Operator::scatter_, each, {x, values, index});
+  b.attributes({{Attribute::dim, dim}});
+  if (NodeBuilder node = b.node("ScatterBackward0", y, {values})) {
+    node.give(values,
+              node.run(Operator::gather, Copy{each.elements}, {node.grad(), index}, b.shape(index), b.dtype(x)));
+    node.attributes({{Attribute::dim, dim}});
+  }
+  b.output(y);
 }
 
 const LayerDef kLayers[] = {
@@ -46,11 +63,13 @@ const LayerDef kLayers[] = {
                  .derivation = "integers have no gradient, so nothing is saved"}},
     {.name = "Scatter",
      .summary = "x.scatter_(dim, index, value), in place",
-     .math = "x [n, m], index [n, k] of int64 -> x, of whose elements those at the index are the value. No gradient.",
+     .math = "x [n, m], index [n, k] of int64, values [n, k] or a number -> x, of whose elements those at the index "
+             "are these.\n"
+             "Saved: the index where the values want a gradient. x has none.",
      .parameters = {{"dim", ParameterType::integer, "", "the dimension that the index is of"},
-                    {"value", ParameterType::real, "", "the number"}},
+                    {"value", ParameterType::real, "None", "a number instead of values"}},
      .min_inputs = 2,
-     .max_inputs = 2,
+     .max_inputs = 3,
      .indices = true,
      .lower = lower_scatter,
      .example = {.call = "Scatter(1, value=1)",

@@ -272,7 +272,8 @@ class Tried(NamedTuple):
 
 
 def tried(kind: str, family: Family) -> Tried:
-    found = Tried({}, {k: v for k, v in family.fixed.items() if v == [] or not isinstance(v, (dict, list)) and not harmless(k.rpartition(".")[2])})
+    found = Tried({}, {k: v for k, v in family.fixed.items() if v == [] or not isinstance(v, (dict, list)) and not harmless(k.rpartition(".")[2])
+                       and k not in family.besides})
     sizes, lengths = family.sizes[0], lengths_at(family, 0)
     plain = numbers(exported(kind, family, sizes, lengths))
     for key, value in flat(config_of(kind, family, sizes).to_dict()).items():

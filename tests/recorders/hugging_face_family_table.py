@@ -136,6 +136,19 @@ FAMILIES: Dict[str, Family] = {
         flags={**TIED, "use_bias": (False, True), "use_conv_bias": (True, False), "residual_in_fp32": (True, False)}, besides=["time_step_rank"],
         derived=["hidden*expand", "hidden*expand + 2*groups*state", "2*hidden*expand + 2*groups*state + heads", "(seq + chunk - 1)//chunk", "(chunk - seq % chunk) % chunk"],
         positions={"seq": ("", 2048)}),
+    "llama4_text": Family(
+        "Llama4ForCausalLM",
+        {**DECODER, "num_key_value_heads": "kv_heads", "head_dim": "head", "intermediate_size": "inner", "intermediate_size_mlp": "dense",
+         "num_local_experts": "experts", "num_experts_per_tok": "top_k"},
+        draws((1009, 96, 7, 4, 2, 32, 72, 200, 8, 2), (757, 160, 9, 6, 3, 24, 104, 328, 10, 4), (911, 224, 11, 10, 5, 16, 88, 424, 12, 6),
+              (1213, 288, 13, 12, 4, 40, 136, 520, 14, 3), (853, 352, 15, 15, 5, 48, 56, 616, 16, 5),
+              keys="vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim intermediate_size intermediate_size_mlp "
+              "num_local_experts num_experts_per_tok"),
+        fixed={"interleave_moe_layer_step": 2, "no_rope_layer_interval": 3, "pad_token_id": 0}, besides=["interleave_moe_layer_step", "no_rope_layer_interval"],
+        flags={**TIED, "use_qk_norm": (True, False), "attn_temperature_tuning": (True, False), "attention_bias": (False, True)},
+        positions={"seq": ("attention_chunk_size", 2048)},
+        kinds={"layers": lambda config: [("experts" if i in config["moe_layers"] else "dense") + ("" if config["no_rope_layers"][i] else "_everywhere")
+                                         for i in range(config["num_hidden_layers"])]}),
     "clip": towers("CLIPModel", "projection_dim", 77, [40, 56, 72, 88, 104]),
     "siglip": towers("SiglipModel", "text_config.projection_size", 64, [144, 320, 672, 756, 880]),
 }

@@ -180,7 +180,8 @@ void set_numbers(const Config& config, const Template& of, const Variables& know
 void set_lengths(const Config& config, const Template& of, SpecText& spec) {
   of.each("lengths", [&](const std::string& name, const YamlNode& length) {
     const YamlNode* const most = length.find("most");
-    if (most == nullptr) return spec.set(name, std::strtoll(length.find("usual")->text.c_str(), nullptr, 10), "tokens of a sample");
+    if (most == nullptr)
+      return spec.set(name, std::strtoll(length.find("usual")->text.c_str(), nullptr, 10), "tokens of a sample");
     const std::string& key = most->text;
     const std::int64_t otherwise = std::strtoll(length.find("default")->text.c_str(), nullptr, 10);
     set_tokens(spec, name, std::strtoll(length.find("usual")->text.c_str(), nullptr, 10), config.size(key, otherwise),

@@ -35,6 +35,46 @@ std::vector<std::string> layer_types(const Config& config, std::vector<std::stri
   return words;
 }
 
+namespace {
+
+std::vector<std::int64_t> whole_numbers(const Config& config, const std::string& key) {
+  const JsonValue* const list = config.find(key);
+  std::vector<std::int64_t> numbers;
+  if (list == nullptr || list->kind == JsonValue::Kind::null) return numbers;
+  const auto is_whole = [](const JsonValue& n) {
+    return n.kind == JsonValue::Kind::number && n.text.size() < 10 &&
+           std::ranges::all_of(n.text, [](unsigned char c) { return c >= '0' && c <= '9'; });
+  };
+  if (list->kind != JsonValue::Kind::array || !std::ranges::all_of(list->items, is_whole))
+    throw config.wrong(key, "\"" + key + "\" is a list of whole numbers");
+  for (const JsonValue& n : list->items) numbers.push_back(std::stoll(n.text));
+  return numbers;
+}
+
+// Experts in every interleave_moe_layer_step-th layer, or as moe_layers has them; attention to all tokens, without
+// rotary positions, in every no_rope_layer_interval-th, or where no_rope_layers is 0.
+std::vector<std::string> kinds_of_llama4(const Config& config, std::size_t layers) {
+  std::vector<std::int64_t> experts = whole_numbers(config, "moe_layers"),
+                            rotary = whole_numbers(config, "no_rope_layers");
+  const auto step = static_cast<std::size_t>(config.size("interleave_moe_layer_step", 1));
+  const auto interval = static_cast<std::size_t>(config.size("no_rope_layer_interval", 4));
+  if (config.find("moe_layers") == nullptr || config.find("moe_layers")->kind == JsonValue::Kind::null)
+    for (std::size_t i = step - 1; i < layers; i += step) experts.push_back(static_cast<std::int64_t>(i));
+  if (rotary.empty())
+    for (std::size_t i = 0; i < layers; ++i) rotary.push_back((i + 1) % interval == 0 ? 0 : 1);
+  if (rotary.size() != layers)
+    throw config.wrong("no_rope_layers", "\"no_rope_layers\" is a list of " + std::to_string(layers) +
+                                             " numbers, one for each of num_hidden_layers");
+  std::vector<std::string> kinds;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const bool routed = std::ranges::find(experts, static_cast<std::int64_t>(i)) != experts.end();
+    kinds.push_back((routed ? "experts" : "dense") + std::string(rotary[i] != 0 ? "" : "_everywhere"));
+  }
+  return kinds;
+}
+
+}  // namespace
+
 // transformers/models/*/configuration_*.py
 std::vector<std::string> kinds_of_layers(const Config& config, std::string_view family,
                                          const std::map<std::string, std::int64_t, std::less<>>& sizes) {
@@ -58,6 +98,7 @@ std::vector<std::string> kinds_of_layers(const Config& config, std::string_view 
     kinds[0] = "first";  // which has no norm before its attention
     return kinds;
   }
+  if (family == "llama4_text") return kinds_of_llama4(config, layers);
   throw std::logic_error("a template with layers of several kinds: " + std::string(family));
 }
 

@@ -6,7 +6,7 @@ from typing import AbstractSet, Any, Callable, Dict, List, Optional, Sequence, S
 import torch
 from torch import nn
 
-from gpuplan.complex_numbers import PART, in_pairs, is_view_of_complex, write_view_of_complex
+from gpuplan.complex_numbers import PART, in_pairs, write_complex
 from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
@@ -301,7 +301,7 @@ class Lowering:
         if call.kwargs.get("memory_format") not in (None, torch.contiguous_format, torch.preserve_format):
             return self.refuse(call, "to a memory format: leave it out of the model, and plan with --layout nhwc")
         of_complex = any(v.dtype.is_complex for v in values)
-        handler = (write_view_of_complex if is_view_of_complex(call) else None) if of_complex else FUNCTIONS.get(call.name)
+        handler = write_complex if of_complex else FUNCTIONS.get(call.name)
         if handler is None:
             return self.record(body, call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
                                call.name.startswith("autograd.Function") else "a TorchScript function: use the Python function "

@@ -30,7 +30,7 @@ from gpuplan.run import no_loss
 from gpuplan.simulated import simulated_gpu
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
-from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
+from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_apart, name_ties
 from gpuplan.without_data import call_on_batch, refuse_modules, unwrapped
 
 
@@ -95,6 +95,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
         add_replaced_tables(top, lowering)
     add_unused_weights(top, lowering)
     inputs, top.input_names = input_lines(run, batch)
+    name_apart(top)
     name_ties(top)
     registered = moving_ranks(first.bare)
     placing = construction or placed_by_moving(model, first)

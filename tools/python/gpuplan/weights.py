@@ -1,7 +1,7 @@
 """The spec's weights: their order in memory, ties, and those that no call reads."""
 from __future__ import annotations
 
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 from torch import nn
 
@@ -23,6 +23,20 @@ def construction_order(body: Body, ranks: Dict[str, int]) -> List[str]:
 
 def holds_weights(body: Body) -> bool:
     return any(e.has_weights or (e.body is not None and holds_weights(e.body)) for e in body.entries)
+
+
+def name_apart(top: Body) -> None:
+    """A module that another one's frame calls, as `self.blocks[0].emb(x)`, has the path of its own entry within `blocks.0`: another name."""
+    for body in all_bodies(top):
+        for entry in body.entries:
+            if "." in entry.name and any(has_path(e.body, entry.name[len(e.name) + 1:]) for e in body.entries
+                                         if e.body is not None and entry.name.startswith(e.name + ".")):
+                entry.name = body.fresh_name(entry.name.replace(".", "_"))
+
+
+def has_path(body: Optional[Body], path: str) -> bool:
+    return body is not None and any(e.name == path or path.startswith(e.name + ".") and has_path(e.body, path[len(e.name) + 1:])
+                                    for e in body.entries if e.name)
 
 
 def name_ties(top: Body) -> None:

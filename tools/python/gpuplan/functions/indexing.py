@@ -182,9 +182,14 @@ def put_at(w: Writer, x: Value, parts: List[Any], value: Any, change: str) -> No
 def write_scatter(w: Writer) -> None:
     """Of a number: x.scatter_(1, index, 1)."""
     index, value = w.argument(2, "index"), w.argument(3, "value", w.kwargs.get("src"))
-    if not number(value) or w.kwargs.get("reduce") is not None or (w.lowering.run.grad and w.lowering.has_gradient(w.x)):
+    if w.kwargs.get("reduce") is not None or (w.lowering.run.grad and w.lowering.has_gradient(w.x)):
+        raise Unsupported("into a tensor that wants a gradient")
+    if number(value):
+        w.emit("Scatter", [("", w.argument(1, "dim")), ("value", value)], [w.x, index], [w.x])
+    elif isinstance(value, Value) and value.shape == index.shape and value.dtype == w.x.dtype:
+        w.emit("Scatter", [("", w.argument(1, "dim"))], [w.x, index, value], [w.x])
+    else:
         raise Unsupported("of a tensor")
-    w.emit("Scatter", [("", w.argument(1, "dim")), ("value", value)], [w.x, index], [w.x])
 
 
 def changes_part(w: Writer, value: Any, change: str) -> bool:

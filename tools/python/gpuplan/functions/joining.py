@@ -1,6 +1,8 @@
 """Tensors joined, repeated and moved."""
 from __future__ import annotations
 
+import torch
+
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape, integers_of
 from gpuplan.lowering import is_empty
@@ -21,6 +23,23 @@ def write_stack(w: Writer) -> None:
 @handles("cat_samples", "concat_samples", "stack_samples")
 def write_joined_samples(w: Writer) -> None:
     w.emit("JoinSamples", [("stacked", True)] if w.call.name == "stack_samples" else [], [w.x])
+
+
+@handles("diff")
+def write_diff(w: Writer) -> None:
+    """x[1:] - x[:-1], of x behind what is put before it (aten/src/ATen/native/ReduceOps.cpp, diff_helper)."""
+    times, dim, before = w.argument(1, "n", 1), w.argument(2, "dim", -1) % len(w.x.shape), w.argument(3, "prepend")
+    if times != 1 or w.argument(4, "append") is not None or not isinstance(w.x.shape[dim], int) or w.x.dtype == torch.bool:
+        raise Unsupported("of these arguments")
+    whole, most = w.x, w.x.shape[dim]
+    if before is not None:
+        most += before.shape[dim]
+        whole = w.inner([most if d == dim else n for d, n in enumerate(w.x.shape)])
+        w.emit("Cat", [("dim", dim)], [before, w.x], [whole])
+    later, earlier = (w.inner(w.results()[0].shape, whole) for _ in range(2))
+    w.emit("Slice", [("", dim), ("", 1), ("", most)], [whole], [later], view=True)
+    w.emit("Slice", [("", dim), ("", 0), ("", most - 1)], [whole], [earlier], view=True)
+    w.emit("Sub", [], [later, earlier])
 
 
 @handles("repeat", "tile")
