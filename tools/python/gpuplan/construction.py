@@ -12,7 +12,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpuplan.recorder import storage, storage_address
+from gpuplan.torch_calls import storage, storage_address
 from gpuplan.source_lines import names_the_host
 from gpuplan.values import flat_tensors
 

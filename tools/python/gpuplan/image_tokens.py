@@ -16,13 +16,13 @@ class ImageTokens(NamedTuple):
     """Of each sample."""
 
     token: int
-    count: int
+    many: int
 
     def put_into(self, ids: torch.Tensor) -> None:
         """In the place of the first tokens of a text of zeros."""
         if self.token == 0:
             ids.fill_(1)
-        ids[:, :self.count] = self.token
+        ids[:, :self.many] = self.token
 
 
 def asked_of(config: Any, function: Callable) -> Dict[str, Any]:

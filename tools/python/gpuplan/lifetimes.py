@@ -59,13 +59,13 @@ def carry_out(body: Body, storage: int) -> Optional[Value]:
             if value.storage == storage:
                 return value
     for entry in body.entries:
-        value = carry_out(entry.body, storage) if entry.body is not None else None
-        if entry.body is not None and value is not None:
-            given = [*entry.outputs, value]
+        within = carry_out(entry.body, storage) if entry.body is not None else None
+        if entry.body is not None and within is not None:
+            given = [*entry.outputs, within]
             add_return(entry.body, "Return", given, given)
-            entry.outputs.append(value)
-            body.defined.setdefault(value, []).append((entry, len(given) - 1))
-            return value
+            entry.outputs.append(within)
+            body.defined.setdefault(within, []).append((entry, len(given) - 1))
+            return within
     return None
 
 

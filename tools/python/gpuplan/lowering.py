@@ -1,7 +1,7 @@
 """Turns calls of a run into entries of the catalog's layers."""
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch import nn

@@ -15,9 +15,10 @@ from torch.overrides import TorchFunctionMode
 
 from gpuplan.asked_type import TYPES, AskedType
 from gpuplan.errors import ExportError
-from gpuplan.recorder import Recorder, function_name
+from gpuplan.recorder import Recorder
 from gpuplan.replacements import Replacements
 from gpuplan.source_lines import HALVES, source_line
+from gpuplan.torch_calls import function_name
 from gpuplan.value_checks import place_of
 from gpuplan.values import Call, Frame, flat_tensors, with_values
 

@@ -12,7 +12,7 @@ from gpuplan.both_modes import BothModes, tie_anew
 from gpuplan.entries import Body, all_bodies
 from gpuplan.errors import ExportError
 from gpuplan.lifetimes import hold_what_python_holds, last_seen
-from gpuplan.losses import loss_text
+from gpuplan.loss_text import loss_text
 from gpuplan.lowering import Lowering
 from gpuplan.recorded_operators import settle
 from gpuplan.recorder import Recorder
