@@ -251,6 +251,11 @@ def requires(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return y * 2
 
 
+def asks_for_device(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    on_gpu = torch.tanh(x) if x.device.type == "cuda" else F.relu(x)
+    return torch.sigmoid(on_gpu) if x.is_cuda else F.relu(on_gpu)
+
+
 ROWS, IMAGES = torch.zeros(2, 8), torch.zeros(2, 3, 8, 8)
 Made = Tuple[Callable[[], nn.Module], Any, List[str]]
 
@@ -288,6 +293,7 @@ EXPORTED: Dict[str, Made] = {
     "SyncBatchNorm": (lambda: nn.SyncBatchNorm.convert_sync_batchnorm(called_twice()[0]), IMAGES, ["BatchNorm2d(3"]),
     "bf16": (lambda: Net().to(torch.bfloat16), ROWS.to(torch.bfloat16), ["use --precision bf16"]),
     "channels_last": (lambda: nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last), IMAGES, ["use --layout nhwc"]),
+    "code that asks for the device": (lambda: Net(asks_for_device), ROWS, ["Tanh()", "Sigmoid()"]),
     "the GPU by name": (lambda: Net(lambda net, x: x.cuda() + torch.ones(16, device="cuda")), ROWS, ["Full(16, value=1)"]),
     "a dataclass with slots": (lambda: Returning(lambda y: Output(y, None)), ROWS, ["Linear(8, 8)"]),
     "pooling of columns alone": (lambda: nn.Sequential(nn.AdaptiveAvgPool2d((None, 2))), IMAGES, [f"[{IMAGES.shape[2]}, 2]"]),

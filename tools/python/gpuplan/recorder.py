@@ -14,7 +14,7 @@ from gpuplan.asked_type import AskedType
 from gpuplan.layers import (
     functions_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
-from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, asks_for_meta, caller, half_only, layer_source, names_a_type, source_line,
+from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, asks_for_device, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source, type_of_new)
 from gpuplan.stored import HELD, Key, is_stored, key_of, named_tensors_of, taken_apart
 from gpuplan.torch_calls import function_name, is_composed, stand_in, storage_address, without_gpu
@@ -135,8 +135,10 @@ class Recorder(TorchFunctionMode):
         asked = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
         if asked == "dtype":
             self.note_type_read(args[0])
-        if asked == "device" and args[0].is_meta and asks_for_meta():
-            return torch.device("cuda")  # what the code does without data is not what it does on a GPU
+        if asked == "is_cuda" or asked == "device" and asks_for_device():
+            here = func(*args, **kwargs) if asked == "device" else args[0].device
+            if here.type == "meta":  # what the code does without data is not what it does on a GPU
+                return torch.device("cuda") if asked == "device" else True
         if name in ("__bool__", "item") and args[0].is_meta:
             answer = self.answer(args[0], name)
             if answer is not None:

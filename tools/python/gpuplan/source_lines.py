@@ -91,10 +91,10 @@ def names_the_host() -> bool:
     return frame is not None and re.search(r"\bdevice\s*=\s*(?:torch\.device\()?[\"']cpu", text_of(frame, lines_of_call(frame))) is not None
 
 
-def asks_for_meta() -> bool:
-    """Whether the line that runs tells the meta device from others: x.device.type != 'meta'."""
+def asks_for_device() -> bool:
+    """Whether the line that runs tells devices apart: x.device.type == "cuda", "cpu" or "meta"."""
     frame = caller()
-    return frame is not None and re.search(r"[\"']meta[\"']", text_of(frame, [frame.f_lineno])) is not None
+    return frame is not None and re.search(r"[\"'](?:meta|cuda|cpu)\b", text_of(frame, [frame.f_lineno])) is not None
 
 
 def type_in_source(types_read: Dict[Tuple[Any, int], Value], values: Dict[int, Value]) -> Optional[Type]:
