@@ -84,6 +84,7 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
         yield [os.fspath(model)], {"batch": batch, **_optimizer(optimizer), **options}
         return
     need_torch()
+    from gpuplan.asked_type import AskedType
     from gpuplan.modules import batch_size, exported, is_module, module_flags, warn_of_parameters_left_out
     from gpuplan.trainers import training_of
 
@@ -100,7 +101,8 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
         warn_of_parameters_left_out(model, optimizer)
     given = {**module_flags(model), **_optimizer(optimizer), **settings, **options}
     modes = ("eval",) if given.get("mode") == "infer" else ("train",)
-    with exported(model, batch, loss, forward, modes) as path:
+    asked = AskedType(given.get("precision") or "fp32", given.get("amp") or "")
+    with exported(model, batch, loss, forward, modes, asked) as path:
         # A trainer accumulates gradients over so many batches; a plan's batch is that of the whole step.
         yield [path], {"batch": batch_size(batch) * (settings.get("micro_batches") or 1), **given}
 

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from gpuplan.asked_type import AskedType
 from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.header import of_other_types
 from gpuplan.program import run
 from gpuplan.run import returned_loss
 from gpuplan.spec import export
@@ -24,8 +26,8 @@ Loss = Callable[[Any, Any], torch.Tensor]
 
 @contextmanager
 def exported(model: nn.Module, batch: Any, loss: Optional[Loss], forward: Optional[Callable[[nn.Module, Any], Any]],
-             modes: Tuple[str, ...]) -> Iterator[str]:
-    """The path of the model's spec, while the block runs."""
+             modes: Tuple[str, ...], asked: AskedType) -> Iterator[str]:
+    """The path of the model's spec, while the block runs. asked: the type of the plan, for code that asks for its own."""
     batch = tuple(batch) if isinstance(batch, list) else batch
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, type(model).__name__ + ".yaml")
@@ -38,7 +40,9 @@ def exported(model: nn.Module, batch: Any, loss: Optional[Loss], forward: Option
         elif forward is not None:
             options["forward"] = forward
         try:
-            export(model, batch, output=path, **options)
+            text = export(model, batch, output=path, **options)
+            if of_other_types(text, [asked.precision, asked.amp]) != text:
+                export(model, batch, output=path, asked=asked, **options)
         except ExportError as error:
             raise _own(error) from None
         yield path
