@@ -11,6 +11,14 @@ model() { # MODEL FLAGS...
 model llava
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
   model llava --amp bf16
+  mkdir "$work/llava"
+  cat >"$work/llava/config.json" <<'JSON'
+{"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava", "image_token_index": 32,
+ "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+                   "image_size": 56, "patch_size": 14, "projection_dim": 32},
+ "text_config": {"model_type": "llama", "vocab_size": 1009, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 2, "num_attention_heads": 6}}
+JSON
+  equal "hf:$work/llava" ''
   for name in paligemma gemma3 internvl llama4 blip2; do
     model "$name"
     model "$name" --amp bf16

@@ -116,7 +116,9 @@ def _hugging_face_inputs(cls: Any, config: Any) -> List[str]:
             return []
         inputs = [f"pixel_values:{of_config('num_channels') or 3}x{size[0]}x{size[1]}"]
         return inputs + (["labels:int64"] if "labels" in takes and cls.__name__.endswith("ForImageClassification") else [])
-    if cls.main_input_name != "input_ids" or "pixel_values" in takes:
+    if "input_ids" in takes and "pixel_values" in takes:
+        return _image_and_text(takes, config)
+    if cls.main_input_name != "input_ids":
         return []
     most = of_config("max_position_embeddings", "n_positions")
     tokens = min(TOKENS, most) if isinstance(most, int) and most > 0 else TOKENS
@@ -128,6 +130,16 @@ def _hugging_face_inputs(cls: Any, config: Any) -> List[str]:
     kind = cls.__name__
     return inputs + ["labels:int64" if "SequenceClassification" in kind else f"labels:int64:{tokens}" if "TokenClassification" in kind
                      else "labels=input_ids"]
+
+
+def _image_and_text(takes: Any, config: Any) -> List[str]:
+    """Of a vision-language model that has an image as one tensor of pixels: as many tokens as of a text, beside those of the image at most."""
+    vision = getattr(config, "vision_config", None)
+    size, patch = (value[0] if isinstance(value, (tuple, list)) else value for value in (getattr(vision, key, None) for key in ("image_size", "patch_size")))
+    in_parts = {"image_grid_thw", "pixel_attention_mask"} & set(takes) or getattr(config, "image_grid_pinpoints", None)
+    if in_parts or "labels" not in takes or not isinstance(size, int) or not isinstance(patch, int):
+        return []
+    return [f"input_ids:int64:{TOKENS + (size // patch) ** 2}", f"pixel_values:{getattr(vision, 'num_channels', None) or 3}x{size}x{size}", "labels=input_ids"]
 
 
 PACKAGES: Dict[str, Callable[[str, List[str], List[str]], Named]] = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}
