@@ -29,7 +29,7 @@ def gemma3() -> Any:
 
 
 def internvl() -> Any:
-    return made("InternVL", "qwen2", "internvl_vision", {"head_dim": None}, {"image_size": [56, 56], "patch_size": [14, 14]}, image_token_id=5)
+    return made("InternVL", "qwen2", "internvl_vision", of_image={"image_size": [56, 56], "patch_size": [14, 14]}, image_token_id=5)
 
 
 def llama4() -> Any:
