@@ -70,6 +70,14 @@ std::vector<std::string> kinds_of_llama4(const Config& config, std::size_t layer
     const bool routed = std::ranges::find(experts, static_cast<std::int64_t>(i)) != experts.end();
     kinds.push_back((routed ? "experts" : "dense") + std::string(rotary[i] != 0 ? "" : "_everywhere"));
   }
+  const JsonValue* const types = config.find("layer_types");
+  if (types == nullptr || types->kind == JsonValue::Kind::null) return kinds;
+  std::vector<std::string> expected;
+  for (const std::int64_t turned : rotary) expected.emplace_back(turned != 0 ? "chunked_attention" : "full_attention");
+  if (!std::ranges::equal(types->items, expected, {}, &JsonValue::text))
+    throw config.wrong("layer_types",
+                       "\"layer_types\" is not modelled other than chunked_attention where a layer has "
+                       "rotary positions, and full_attention where it has none");
   return kinds;
 }
 
