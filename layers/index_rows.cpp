@@ -15,7 +15,7 @@ void lower(LayerBuilder& b) {
   std::vector<TensorId> indices;
   for (int i = 1; i < b.input_count(); ++i) indices.push_back(b.input(i));
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), b.shape(b.input()).rank());
-  b.output(aten::index(b, b.input(), indices, dim));
+  b.output(aten::index(b, b.input(), indices, dim, b.boolean("host")));
 }
 
 const LayerDef kLayers[] = {
@@ -24,7 +24,9 @@ const LayerDef kLayers[] = {
      .math =
          "x [n, m], index [...] of int64 -> [..., m]; with dim=1 x[:, index]; further indices are of the dimensions\n"
          "that follow, x[i, j]. Saved: the indices.",
-     .parameters = {{"dim", ParameterType::integer, "0", "the dimension of the first index"}},
+     .parameters = {{"dim", ParameterType::integer, "0", "the dimension of the first index"},
+                    {"host", ParameterType::boolean, "False",
+                     "the indices are tensors of the host's, of which the inputs are copies: none is saved"}},
      .min_inputs = 2,
      .max_inputs = std::numeric_limits<int>::max(),
      .indices = true,

@@ -62,12 +62,13 @@ std::vector<TensorId> alike(LayerBuilder& b, std::span<const TensorId> indices, 
 
 // index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): each index wrapped
 // and multiplied by its stride, later ones added to the first; a contiguous copy of values that are not; then the sort
-// with its two results and the range that it carries.
-void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const TensorId> indices, const Look& look) {
+// with its two results and the range that it carries. Indices of the host are wrapped and added there, and copied once.
+void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const TensorId> indices, const Look& look,
+         bool of_host) {
   const std::int64_t n = look.indices.elements();
   const OutputSpec line{look.indices, DType::int64};
-  Operand linear = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
+  Operand linear = of_host ? node.run(Operator::_to_copy, Copy{n}, {}, look.indices, DType::int64) : 0;
+  for (std::size_t i = 0; !of_host && i < indices.size(); ++i) {
     const Operand wrapped = node.run_many(Operator::remainder, Marker{}, {indices[i]}, std::span(&line, 1))[0];
     const Operand stepped = node.run_many(Operator::mul, Marker{}, {wrapped}, std::span(&line, 1))[0];
     if (i == 0) linear = stepped;
@@ -81,7 +82,8 @@ void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const 
   for (int i = 0; i < 3; ++i) w.allocate(each);
   w.allocate(cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch));
   w.release_all();
-  node.run_in_place(Operator::_index_put_impl_, opaque_kernel(sort, look.out.elements()), {sum, values, indices[0]});
+  node.run_in_place(Operator::_index_put_impl_, opaque_kernel(sort, look.out.elements()),
+                    {sum, values, of_host ? linear : indices[0]});
   node.hold({values, linear});
 }
 
@@ -107,7 +109,7 @@ Operator operator_of(PartChange change) {
 
 }  // namespace
 
-TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, int dim) {
+TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, int dim, bool of_host) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Look look = look_of(b, in, indices, dim);
@@ -116,9 +118,10 @@ TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, i
   const TensorId y = b.emit(Operator::index, Copy{look.out.elements()}, reads, look.out, dtype);
   if (dim > 0) b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("IndexBackward0", y, {x})) {
-    for (const TensorId i : indices) node.save(i);
+    for (const TensorId i : indices)
+      if (!of_host) node.save(i);
     const Operand sum = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, dtype);
-    put(node, b, sum, indices, look);
+    put(node, b, sum, indices, look, of_host);
     node.give(x, sum);
   }
   return y;

@@ -9,8 +9,9 @@
 namespace gpuplan::aten {
 
 /// x[:, i, j] of int64 indices for neighbouring dimensions from `dim` on, broadcast to each other. Saves the indices.
-/// Backward: index_put with accumulation into zeros. Throws Error at the layer's call where the indices do not fit.
-TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, int dim);
+/// Backward: index_put with accumulation into zeros. `of_host`: they are copies of tensors of the host's, which
+/// autograd saves instead. Throws Error at the layer's call where the indices do not fit.
+TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, int dim, bool of_host = false);
 
 /// A box within a tensor: `start` and `size` of every dimension.
 struct Part {

@@ -106,20 +106,21 @@ def write_index(w: Writer, x: Value, parts: List[Any]) -> None:
     if dims != list(range(dims[0], dims[0] + len(dims))):
         raise Unsupported("indexed by tensors that are apart")
     given = []
+    host = all(isinstance(i, Value) and i.host for i in indices)  # autograd saves these themselves; a list is copied before
     for index in indices:
         if not isinstance(index, Value) or index.host:
             index = host_index(w, index)
         if index.dtype != torch.int64:
             raise Unsupported("indexed by tensors that are not int64")
         given.append(index)
-    w.emit("Index", [("dim", dims[0])] if dims[0] else [], [x] + given)
+    w.emit("Index", ([("dim", dims[0])] if dims[0] else []) + ([("host", True)] if host else []), [x] + given)
 
 
 def host_index(w: Writer, listed: Any) -> Value:
     """A Python list, or numpy's array, as an index."""
     sizes = listed.shape if isinstance(listed, Value) else torch.as_tensor(listed).shape
     value = w.inner(tuple(sizes), w.results()[0])
-    value.dtype = torch.int64
+    value.dtype, value.storage = torch.int64, -id(value)  # which nothing of Python's names
     w.emit("FromHost", [("", n) for n in sizes] + [("dtype", "int64")], [], [value])
     return value
 
