@@ -293,7 +293,7 @@ EXPORTED: Dict[str, Made] = {
     "SyncBatchNorm": (lambda: nn.SyncBatchNorm.convert_sync_batchnorm(called_twice()[0]), IMAGES, ["BatchNorm2d(3"]),
     "bf16": (lambda: Net().to(torch.bfloat16), ROWS.to(torch.bfloat16), ["use --precision bf16"]),
     "channels_last": (lambda: nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last), IMAGES, ["use --layout nhwc"]),
-    "indices of the host": (lambda: Net(lambda net, x: x[:, torch.arange(16).flip(0)]), ROWS, ["Index(dim=1, host=True)"]),
+    "indices of the host": (lambda: Net(lambda net, x: x[:, torch.arange(16).flip(0)]), ROWS, ["Index(1, host=True)"]),
     "code that asks for the device": (lambda: Net(asks_for_device), ROWS, ["Tanh()", "Sigmoid()"]),
     "the GPU by name": (lambda: Net(lambda net, x: x.cuda() + torch.ones(16, device="cuda")), ROWS, ["Full(16, value=1)"]),
     "a dataclass with slots": (lambda: Returning(lambda y: Output(y, None)), ROWS, ["Linear(8, 8)"]),
