@@ -249,7 +249,9 @@ AskedType read_asked_type(const YamlNode& node) {
   const std::vector<std::string> known = {"fp16", "bf16", "amp-fp16", "amp-bf16"};
   const std::string text = read_text(node, "exported_for");
   if (std::ranges::find(known, text) == known.end())
-    throw Error("exported_for must be a type, not \"" + text + "\"" + did_you_mean(text, known)).at(node.mark);
+    throw Error("exported_for must be a type, not \"" + text + "\"" + did_you_mean(text, known))
+        .at(node.mark)
+        .label("expected fp16, bf16, amp-fp16 or amp-bf16");
   if (text.starts_with("amp-")) return {DType::fp32, dtype_from_name(text.substr(4))};
   return {*dtype_from_name(text), std::nullopt};
 }

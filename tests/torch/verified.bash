@@ -1,7 +1,7 @@
 # Of scripts that name models in Python on gpuplan's command line, and want plans that equal the models' own steps:
 #   source tests/torch/verified.bash
 #   verified_with 215        # which of python.bash's interpreters
-#   equal FILE.py:MODEL "--input 3x24x24 --arg kind=nf4" FLAGS...
+#   equal FILE.py:MODEL "--input 3x24x24 --arg kind=nf4" FLAGS...    in training and inference; with FLAGS in training alone
 #   verified                 # the last line
 # GPUPLAN names the program.
 source tests/torch/python.bash
@@ -17,10 +17,11 @@ verified_with() { # NAME
 }
 
 equal() { # MODEL WORDS FLAGS...
-  local words
+  local words modes='train and eval'
+  [ $# -gt 2 ] && modes=train
   read -ra words <<<"$2"
   "$GPUPLAN" "$1" "${words[@]}" --batch 5 --no-learn "${@:3}" >"$work/out" 2>&1
-  if grep -q '^  Verified  *equal to PyTorch 2.15' "$work/out" && ! grep -q '^warning: not equal' "$work/out"; then
+  if grep -q "^  Verified  *equal to PyTorch 2.15 .*, $modes" "$work/out" && ! grep -q '^warning: not equal' "$work/out"; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))

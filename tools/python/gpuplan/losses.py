@@ -51,7 +51,7 @@ def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[C
     known: Dict[Any, str] = {}  # by targets, the first loss that has them
     for call in calls:
         operands = loss_call_operands(call)
-        of_model = call.name not in ("cross_entropy", "nll_loss") and any(v in top.defined for v in operands[1:2])
+        of_model = call.name != "cross_entropy" and any(v in top.defined for v in operands[1:2])  # whose layer takes its targets
         if call.name not in LOSSES.values() or of_model:
             lowering.add_function(top, call)
             continue
