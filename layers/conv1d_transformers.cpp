@@ -3,6 +3,7 @@
 // transformers/pytorch_utils.py, Conv1D: torch.addmm(bias, x.view(-1, in), weight).view(..., out).
 
 #include "estimator/aten/linear.h"
+#include "estimator/aten/stored_linear.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::layers::conv1d_transformers {
@@ -16,6 +17,7 @@ void lower(LayerBuilder& b) {
   const std::int64_t k = b.size("nx", in[-1], "input features");
   const TensorId weight = b.parameter("weight", {k, n});
   const TensorId bias = b.parameter("bias", {n});
+  if (b.stored()) return b.output(aten::stored_linear(b, x, weight, n, bias));
   Shape out = in;
   out.set(-1, n);
   b.output(aten::view(b, aten::addmm(b, bias, aten::view(b, x, {in.elements() / k, k}), weight), out));

@@ -6,6 +6,7 @@
 // gradient is the engine's sum_to over the rows, after both products. addmm's backward computes dX first, mm's dW.
 
 #include "estimator/aten/linear.h"
+#include "estimator/aten/stored_linear.h"
 #include "estimator/aten/weight.h"
 
 namespace gpuplan::layers::linear {
@@ -20,7 +21,7 @@ void lower(LayerBuilder& b) {
   const bool own = b.input_count() == 1;
   const TensorId weight = aten::weight(b, own, "weight", 1, {n, k});
   const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
-  b.output(aten::linear(b, x, weight, bias));
+  b.output(b.stored() ? aten::stored_linear(b, x, weight, n, bias) : aten::linear(b, x, weight, bias));
 }
 
 const LayerDef kLayers[] = {

@@ -2,9 +2,12 @@
 //
 // peft/tuners/lora/layer.py, Linear.forward: the input is cast to the adapter's type, the sum back to the result's. The
 // adapters of a half-precision model are fp32 (autocast_adapter_dtype). They are constructed after the whole model.
+// Beside bitsandbytes' modules (lora/bnb.py) nothing is cast under autocast, else what is added; a result of 4 bits is
+// cloned first.
 
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
 
 namespace gpuplan::layers::lora {
 namespace {
@@ -17,15 +20,20 @@ void lower(LayerBuilder& b) {
   const std::int64_t k = b.shape(b.input())[-1], n = b.shape(result)[-1];
   const TensorId weight_a = b.parameter("lora_A.default.weight", {rank, k});
   const TensorId weight_b = b.parameter("lora_B.default.weight", {n, rank});
-  const TensorId x = b.cast(b.input(), b.dtype(weight_a));
+  const bool stored = b.word("base") != "Linear";
+  const bool converts = !stored || !b.autocast();
+  const TensorId cloned = b.word("base") == "Linear4bit" ? aten::clone(b, result) : result;
+  const TensorId x = converts ? b.cast(b.input(), b.dtype(weight_a)) : b.input();
   const TensorId dropped = p > 0 ? aten::dropout(b, x, p, b.training()) : x;
   const TensorId narrow = aten::linear(b, dropped, weight_a, kNone);
   b.hold({dropped});  // an argument until the call returns
   const TensorId wide = aten::linear(b, narrow, weight_b, kNone);
-  const TensorId sum = aten::add(
-      b, result, aten::binary_number(b, aten::Binary::mul, wide, b.real("alpha") / static_cast<double>(rank)));
-  b.output(b.cast(sum, b.dtype(result)));
+  TensorId scaled = aten::binary_number(b, aten::Binary::mul, wide, b.real("alpha") / static_cast<double>(rank));
+  if (stored && converts) scaled = b.cast(scaled, b.dtype(result));
+  const TensorId sum = aten::add(b, cloned, scaled);
+  b.output(stored ? sum : b.cast(sum, b.dtype(result)));
   b.hold({x});
+  if (stored) b.hold({scaled});
 }
 
 const LayerDef kLayers[] = {
@@ -36,7 +44,8 @@ const LayerDef kLayers[] = {
              "Saved: x after dropout and dropout's mask, x A^T, A (if x wants a gradient), B.",
      .parameters = {{"rank", ParameterType::size, "", "rows of A and columns of B"},
                     {"dropout", ParameterType::real, "0.0", "of what A is given, in training"},
-                    {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"}},
+                    {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"},
+                    {"base", ParameterType::word, "Linear", "the module beside it: or Linear4bit, Linear8bitLt"}},
      .min_inputs = 2,
      .adapter = true,
      .lower = lower,

@@ -99,7 +99,7 @@ class CachingAllocator : public BlockAllocator {
   std::uint64_t address(BlockId block) const final { return blocks_[block].address; }
   std::int64_t charged_bytes(BlockId block) const final { return blocks_[block].bytes; }
   /// torch.cuda.empty_cache(): gives every wholly free segment back (expandable: every wholly free page).
-  void empty_cache();
+  void empty_cache() override;
 
   std::int64_t largest_free_bytes() const;  // of all pools and streams
   const AllocatorSettings& settings() const { return settings_; }

@@ -47,6 +47,8 @@ class BlockAllocator {
   virtual std::optional<std::int64_t> use(std::int64_t /*bytes*/) { return std::nullopt; }
   /// kNoBlock is ignored.
   virtual void release(BlockId block) = 0;
+  /// torch.cuda.empty_cache(); nothing where no cache is kept.
+  virtual void empty_cache() {}
   /// 0 where blocks only count.
   virtual std::uint64_t address(BlockId /*block*/) const { return 0; }
   /// What the block charges to allocated_bytes(): its rounded size and any remainder too small to split off.

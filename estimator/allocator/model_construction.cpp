@@ -64,6 +64,8 @@ void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, C
   for (const std::int64_t action : graph.initialization) {
     if (action == kResultAllocation)
       weights.make_next();
+    else if (action == kEmptiesCache)
+      blocks.empty_cache();
     else if (with_scratch && allocates(action))
       made.push_back(blocks.allocate_scratch(action));
     else if (with_scratch)

@@ -82,6 +82,7 @@ class PlacedBlocks {
   void release_held(BlockId b, BufferId id) {
     if (b != kNoBlock) release_as(b, buffer(id).category);
   }
+  void empty_cache() { allocator_.empty_cache(); }
   /// As a copy that takes its place: tensor.to(memory_format=...).
   void move(BufferId id) {
     const BlockId old = blocks_[index(id)];

@@ -11,6 +11,7 @@
 #include "estimator/graph/block_names.h"
 #include "estimator/graph/entry_inputs.h"
 #include "estimator/graph/layer_writer.h"
+#include "estimator/graph/loaded_construction.h"
 #include "estimator/graph/parameter_order.h"
 #include "estimator/spec/work.h"
 
@@ -38,6 +39,22 @@ std::size_t entries(const Body& body) {
   return n;
 }
 
+const Lora* lora_of(const Model& model, const RunConfig& run) {
+  if (model.lora && run.lora)
+    throw Error("--lora: the model has adapters of its own (lora:)", ErrorKind::usage).at(model.lora->mark);
+  return model.lora ? &*model.lora : run.lora ? &*run.lora : nullptr;
+}
+
+// The last linear layer of the model itself, behind all blocks; empty where it ends with a block.
+std::string head_of(const Body& body) {
+  for (auto node = body.rbegin(); node != body.rend(); ++node) {
+    const auto* call = std::get_if<LayerCall>(&node->what);
+    if (call == nullptr) break;
+    if (call->type == "Linear" || call->type == "Conv1D") return node->name;
+  }
+  return "";
+}
+
 class GraphBuilder {
   using Branch = EntryInputs::Branch;
   using Current = EntryInputs::Current;
@@ -46,9 +63,10 @@ class GraphBuilder {
   GraphBuilder(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                const CheckpointConfig* wrapped)
       : model_(model),
-        layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr),
+        layers_(graph_, catalog, run, gpu, lora_of(model, run), head_of(model.layers)),
         inputs_(graph_, run.mode),
         run_(run),
+        gpu_(gpu),
         wrapped_(wrapped) {
     graph_.model = model.name;
     graph_.knows_construction = model.construction.has_value();
@@ -68,7 +86,10 @@ class GraphBuilder {
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
     layers_.check_targets();
     order_adapters();
-    if (model_.construction) place_construction(*model_.construction);
+    if (is_bitsandbytes(run_.weights))
+      construct_by_loading(graph_, run_, gpu_);
+    else if (model_.construction)
+      place_construction(*model_.construction);
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
@@ -185,14 +206,26 @@ class GraphBuilder {
       throw Error("a batch of " + std::to_string(run_.batch) + " does not split into " +
                       std::to_string(run_.micro_batches) + " micro-batches of equal size",
                   ErrorKind::usage);
-    if (run_.weights != WeightFormat::as_computed && run_.mode != Mode::infer)
-      throw Error("weights in int8, int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage);
+    refuse_trained_weights();
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
       const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
       names.give(in.name, layers_.new_input(in, shape, dtype));
     }
+  }
+
+  void refuse_trained_weights() const {
+    if (run_.weights == WeightFormat::as_computed || run_.mode == Mode::infer) return;
+    if (!is_bitsandbytes(run_.weights))
+      throw Error("weights in int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage)
+          .help("--weights nf4|fp4|int8 with --lora trains adapters beside weights that bitsandbytes stores");
+    // transformers/trainer.py
+    if (!run_.lora && !model_.lora)
+      throw Error("weights in nf4, fp4 or int8 cannot be trained themselves: \"You cannot perform fine-tuning on purely "
+                  "quantized models\"",
+                  ErrorKind::usage)
+          .help("--lora r=16 trains adapters beside them");
   }
 
   // --- names ------------------------------------------------------------------------------------------------------
@@ -456,6 +489,7 @@ class GraphBuilder {
   LayerWriter layers_;
   EntryInputs inputs_;
   const RunConfig& run_;
+  const Gpu& gpu_;
   const CheckpointConfig* wrapped_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;

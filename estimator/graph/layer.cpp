@@ -86,13 +86,23 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
   (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
   layer.parameters = checked_add(layer.parameters, shape.elements());
-  if (run_.weights != WeightFormat::as_computed && is_stored_in_format(call_.def->name, name, shape)) {
+  if (in_format() && is_stored_in_format(run_.weights, call_.def->name, name, shape)) {
     const bool transposed = call_.def->name == "Conv1D";  // [in, out]
     const StoredWeight stored = stored_weight(run_.weights, shape, shape[transposed ? 1 : 0]);
     graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].bytes = stored.bytes;
-    buffer("weight_scale", {stored.scales}, DType::fp32);
+    for (const StoredPart& part : stored.parts) buffer(part.name, part.shape, part.dtype);
   }
   return t;
+}
+
+// A weight that is shared is that of an Embedding.
+bool LayerBuilder::in_format() const {
+  return run_.weights != WeightFormat::as_computed &&
+         !(is_bitsandbytes(run_.weights) && (call_.head || call_.tied != kNone));
+}
+
+std::optional<WeightFormat> LayerBuilder::stored() const {
+  return in_format() && is_bitsandbytes(run_.weights) ? std::optional(run_.weights) : std::nullopt;
 }
 
 // A module that is called again has its buffers, too.

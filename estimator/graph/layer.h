@@ -182,6 +182,7 @@ struct LoweredCall {
   const LayerDef* def = nullptr;
   const LayerCall* written = nullptr;  // must outlive the lowering
   bool frozen = false;
+  bool head = false;  // it makes the model's output
   LayerId layer = kNone;
   LayerId tied = kNone;  // the layer whose weights it shares, or the loss whose targets
 };
@@ -244,6 +245,9 @@ class LayerBuilder {
   TensorId parameter(std::string_view name, const Shape& shape) { return parameter(name, shape, run_.precision); }
   TensorId parameter(std::string_view name, const Shape& shape, DType dtype);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
+  /// bitsandbytes' form that the module's matrix is stored in, and its module computes with; nothing where the layer is
+  /// torch.nn's.
+  std::optional<WeightFormat> stored() const;
   /// Whether both lie in one storage.
   bool is_view_of(TensorId t, TensorId base) const { return buffer_of(graph_, t) == buffer_of(graph_, base); }
   /// The target of a loss, an input of the step.
@@ -308,6 +312,7 @@ class LayerBuilder {
   };
   TensorId new_tensor(const Shape& shape, DType dtype, Category category);
   TensorId new_input(const Shape& shape, DType dtype);
+  bool in_format() const;
   int index_of(std::string_view name) const;  // -1 for none
   std::vector<std::int64_t> listed(std::string_view name, std::optional<std::int64_t> inferred) const;
   std::size_t declared(std::string_view name) const;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan {
 
@@ -26,6 +28,7 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
   LoweredCall call = begin(written, def, path);
   layer(call.layer).module = !among_losses_;
   call.frozen = !def.adapter && (frozen || lora_.given());
+  call.head = path == head_;
   if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
   if (!node.tie.empty() && !def.loss) ties_[path] = {call.layer, call.tied};
   try {
@@ -34,8 +37,9 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
     const std::vector<TensorId>& outputs = lowering_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
+    require_gradient_of_embedding(def, outputs.front());
     if (!lora_.take(def, node, path)) return outputs;
-    adapt(path, written.mark, inputs.front());
+    adapt(path, written.mark, inputs.front(), lowering_.builder().stored().has_value());
     return adapted_;
   } catch (Error& e) {
     e.at(written.mark).context(node.where.empty() ? "in " + path : node.where);
@@ -57,13 +61,27 @@ TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std
   }
 }
 
+// peft's models with checkpoints call enable_input_require_grads() (PeftModel.__init__, prepare_model_for_kbit_training):
+// what the embedding of tokens returns requires a gradient.
+void LayerWriter::require_gradient_of_embedding(const LayerDef& def, TensorId output) {
+  if (def.name != "Embedding" || std::exchange(embedded_, true)) return;
+  const CheckpointConfig::Kind kind = run_.checkpoint.kind;
+  if (!lora_.given() || run_.mode != Mode::train || kind == CheckpointConfig::Kind::as_written ||
+      kind == CheckpointConfig::Kind::none)
+    return;
+  ModelBuilder(lowering_.builder()).require_gradient(output);
+}
+
 // peft's Linear.forward: the layer that it wraps, then the adapter. It holds its own argument; the layer's result is a
 // name that the sum replaces.
-void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorId x) {
+void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorId x, bool stored) {
   LayerCall written{"LoraAdapter", {}, mark};
   written.arguments.push_back({"rank", {lora_.lora().rank}, mark, mark});
   written.arguments.push_back({"dropout", {lora_.lora().dropout}, mark, mark});
   written.arguments.push_back({"alpha", {lora_.lora().alpha}, mark, mark});
+  if (stored)
+    written.arguments.push_back(
+        {"base", {std::string(is_bitsandbytes_4bit(run_.weights) ? "Linear4bit" : "Linear8bitLt")}, mark, mark});
   const LayerId adapted = static_cast<LayerId>(graph_.layers.size() - 1);
   const std::array given{x, layer(adapted).output};
   const LoweredCall call = begin(written, definition(written, false), path + ".lora");

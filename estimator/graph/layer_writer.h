@@ -15,9 +15,14 @@ namespace gpuplan {
 /// Every function throws Error with the place in the spec.
 class LayerWriter {
  public:
-  /// `lora` must outlive the writer; null: no adapters.
-  LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Lora* lora)
-      : graph_(graph), catalog_(catalog), run_(run), lowering_(graph, run, gpu), lora_(lora) {}
+  /// `lora` must outlive the writer; null: no adapters. `head`: the path of the layer that makes the model's output.
+  LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Lora* lora, std::string head)
+      : graph_(graph),
+        catalog_(catalog),
+        run_(run),
+        lowering_(graph, run, gpu),
+        lora_(lora, head),
+        head_(std::move(head)) {}
 
   TensorId new_input(const Input& input, const Shape& shape, DType dtype);
   /// A layer that `node` asks for; returns what it hands on, until the next call.
@@ -55,7 +60,8 @@ class LayerWriter {
   struct Tie {
     LayerId layer, first;  // who shares, and whose weights
   };
-  void adapt(const std::string& path, const SourceMark& mark, TensorId x);
+  void adapt(const std::string& path, const SourceMark& mark, TensorId x, bool stored);
+  void require_gradient_of_embedding(const LayerDef& def, TensorId output);
   LoweredCall begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
@@ -71,9 +77,10 @@ class LayerWriter {
   const RunConfig& run_;
   LayerLowering lowering_;
   LoraTargets lora_;
+  std::string head_;
   std::array<const LayerDef*, 8> recent_{};  // definitions found last: few types make up most models
   std::size_t next_recent_ = 0;
-  bool among_losses_ = false;
+  bool among_losses_ = false, embedded_ = false;
   std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
   std::size_t listed_ = 0;

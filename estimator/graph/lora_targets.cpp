@@ -22,21 +22,28 @@ bool is_end_of(const std::string& target, const std::string& path) {
 
 }  // namespace
 
+// A pattern of the whole path takes what can be adapted; a name says that it can.
+bool LoraTargets::is_meant(const std::string& target, const LayerDef& def, const Node& node,
+                           const std::string& path) const {
+  if (target == kAllLinear) return is_adaptable(def.name) && node.tie.empty() && path != head_;
+  return is_pattern(target) ? is_adaptable(def.name) && matches_glob(path, target) : is_end_of(target, path);
+}
+
+// Targets of --lora have no place in the spec.
+Error LoraTargets::refused(std::size_t target, const std::string& reason) const {
+  if (target < lora_->target_marks.size()) return Error(reason).at(lora_->target_marks[target]);
+  return Error("--lora: " + reason, ErrorKind::usage);
+}
+
 bool LoraTargets::take(const LayerDef& def, const Node& node, const std::string& path) {
   if (lora_ == nullptr) return false;
   bool found = false;
   for (std::size_t i = 0; i < used_.size(); ++i) {
-    const std::string& target = lora_->targets[i];
-    // A pattern of the whole path takes what can be adapted; a name says that it can.
-    if (is_pattern(target) ? !is_adaptable(def.name) || !matches_glob(path, target) : !is_end_of(target, path))
-      continue;
+    if (!is_meant(lora_->targets[i], def, node, path)) continue;
     if (!is_adaptable(def.name))
-      throw Error("the target " + path + " is " + std::string(def.name))
-          .at(lora_->target_marks[i])
-          .help("lora adapts Linear and Conv1D layers");
+      throw refused(i, "the target " + path + " is " + std::string(def.name)).help("lora adapts Linear and Conv1D layers");
     if (!node.tie.empty())
-      throw Error("the target " + path + " shares its weights with " + node.tie)
-          .at(lora_->target_marks[i])
+      throw refused(i, "the target " + path + " shares its weights with " + node.tie)
           .help("a layer with a weight of its own can be adapted");
     used_[i] = 1;
     found = true;
@@ -56,8 +63,7 @@ void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
   const auto i = static_cast<std::size_t>(missing - used_.begin());
   std::string list;
   for (std::size_t n = 0; n < std::min(names.size(), kNamesShown); ++n) list += (n > 0 ? ", " : "") + names[n];
-  throw Error("no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
-      .at(lora_->target_marks[i])
+  throw refused(i, "no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
       .help(list.empty() ? "it has no Linear or Conv1D layers" : "it has " + list);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/graph/layer.h"
@@ -10,8 +11,10 @@ namespace gpuplan {
 
 class LoraTargets {
  public:
-  /// `lora` must outlive this; null: nothing is adapted.
-  explicit LoraTargets(const Lora* lora) : lora_(lora), used_(lora != nullptr ? lora->targets.size() : 0, 0) {}
+  /// `lora` must outlive this; null: nothing is adapted. `head`: the path of the model's head, which is no target of
+  /// all-linear.
+  explicit LoraTargets(const Lora* lora, std::string head = {})
+      : lora_(lora), head_(std::move(head)), used_(lora != nullptr ? lora->targets.size() : 0, 0) {}
 
   /// The model has adapters, and everything else is frozen.
   bool given() const { return lora_ != nullptr; }
@@ -22,7 +25,11 @@ class LoraTargets {
   void check_all_taken(std::span<const Layer> layers) const;
 
  private:
+  bool is_meant(const std::string& target, const LayerDef& def, const Node& node, const std::string& path) const;
+  Error refused(std::size_t target, const std::string& reason) const;
+
   const Lora* lora_;
+  std::string head_;
   std::vector<char> used_;  // one a target
 };
 

@@ -1,26 +1,42 @@
-// Quantized storage formats of weights (--weights): their size in inference.
+// Forms that a model's weights are stored in (--weights).
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "estimator/base/shape.h"
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
-struct StoredWeight {
-  std::int64_t bytes = 0;
-  std::int64_t scales = 0;  // fp32 numbers beside it
+/// A tensor that the form has beside the numbers themselves.
+struct StoredPart {
+  std::string_view name;  // of static lifetime
+  Shape shape;
+  DType dtype = DType::fp32;
 };
 
-/// Whether the weight of this type of layer is stored so: matrices of Linear, Conv1D and Embedding.
-bool is_stored_in_format(std::string_view layer_type, std::string_view parameter, const Shape& shape);
+struct StoredWeight {
+  std::int64_t bytes = 0;
+  std::vector<StoredPart> parts;
+};
 
-/// int8: one byte, and a scale an output feature (bitsandbytes' Int8Params, CB and SCB). int4: two to a byte, and a
-/// scale every 64 elements (bitsandbytes' Params4bit, absmax, without double quantisation). fp8: one byte, and a scale
-/// an output feature (torchao's float8 weight-only, by row). Tables and buffers of the kernels that dequantise are not
-/// counted.
+/// Whether this parameter of a type of layer may be stored so: matrices of Linear and Conv1D, of int4 and fp8 those of
+/// Embedding, too. transformers leaves the model's head as it is (quantizers/base.py, get_modules_to_not_convert).
+bool is_stored_in_format(WeightFormat format, std::string_view layer_type, std::string_view parameter,
+                         const Shape& shape);
+
+/// int8: one byte, and a scale an output feature (bitsandbytes' Int8Params, CB and SCB). nf4, fp4: two to a byte, a
+/// scale every 64 elements and the 16 values (Params4bit and its QuantState); double: scales in 8 bits with a scale every
+/// 256 of them, the 256 values and their mean. int4: two to a byte, a scale every 64 elements. fp8: one byte, and a scale
+/// an output feature (torchao's float8 weight-only, by row).
 StoredWeight stored_weight(WeightFormat format, const Shape& shape, std::int64_t output_features);
+
+/// Bytes of it that transformers counts before it loads a checkpoint (quantized_element_size).
+std::int64_t counted_bytes(WeightFormat format, std::int64_t elements);
+
+constexpr std::int64_t kBlockOf4bit = 64;     // bitsandbytes' default blocksize
+constexpr std::int64_t kBlockOfScales = 256;  // of the scales that are quantized themselves
 
 }  // namespace gpuplan

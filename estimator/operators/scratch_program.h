@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace gpuplan {
 /// twenty and a graph a Primitive for every operation.
 using ScratchProgram = std::vector<std::int64_t>;
 constexpr std::int64_t kResultAllocation = 0;
+/// torch.cuda.empty_cache(), of a model's construction.
+constexpr std::int64_t kEmptiesCache = std::numeric_limits<std::int64_t>::min();
 
 constexpr bool allocates(std::int64_t action) { return action > 0; }
 constexpr bool frees(std::int64_t action) { return action < 0; }

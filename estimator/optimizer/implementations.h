@@ -24,5 +24,7 @@ void foreach_step(const OptimizerStep& step, StepBuilder& builder);
 void foreach_step_1_13(const OptimizerStep& step, StepBuilder& builder);
 /// _fused_*: allocates nothing, only launches.
 void fused_step(const OptimizerStep& step, StepBuilder& builder);
+/// bitsandbytes' optimizers: makes the states of the first step.
+void bitsandbytes_step(const OptimizerStep& step, StepBuilder& builder);
 
 }  // namespace gpuplan

@@ -154,6 +154,10 @@ OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, 
   check(config, pytorch);
   StepBuilder builder(parameters.size() * (first ? 8 : 5));
   const OptimizerStep step{parameters, config, pytorch, first};
+  if (config.bitsandbytes) {
+    bitsandbytes_step(step, builder);
+    return builder.take();
+  }
   if (first) create_states(step, builder);
   switch (config.impl) {
     case OptimizerImpl::for_loop: for_loop_step(step, builder); break;

@@ -46,6 +46,9 @@ OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, 
 OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,
                                         PyTorchVersion pytorch);
 
+/// Of paged states, bytes of managed memory (cudaMallocManaged): on the host, and on the device while they fit.
+std::int64_t managed_bytes(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config);
+
 /// torch.nn.utils.clip_grad_norm_(parameters, 1.0) between backward and step.
 OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu);
 

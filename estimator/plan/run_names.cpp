@@ -1,8 +1,12 @@
 #include "estimator/plan/run_names.h"
 
+#include <sstream>
+
 namespace gpuplan {
 
-std::string_view name_of(const OptimizerConfig& optimizer) {
+namespace {
+
+std::string_view rule_of(const OptimizerConfig& optimizer) {
   switch (optimizer.kind) {
     case OptimizerKind::none: return "none";
     case OptimizerKind::sgd: return optimizer.nesterov ? "nesterov" : optimizer.momentum ? "momentum" : "sgd";
@@ -16,6 +20,27 @@ std::string_view name_of(const OptimizerConfig& optimizer) {
     case OptimizerKind::adamax: return "adamax";
   }
   return "";
+}
+
+// Without the zeros that std::to_string writes.
+std::string number_text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+}  // namespace
+
+std::string name_of(const OptimizerConfig& optimizer) {
+  if (!optimizer.bitsandbytes) return std::string(rule_of(optimizer));
+  const BitsandbytesOptimizer& b = *optimizer.bitsandbytes;
+  return (b.paged ? "paged_" : "") + std::string(name_of(b.rule)) + (b.eight_bit ? "8bit" : "32bit");
+}
+
+std::string lora_text(const Lora& lora) {
+  std::string text = "r=" + std::to_string(lora.rank) + ",alpha=" + number_text(lora.alpha);
+  if (lora.dropout > 0) text += ",dropout=" + number_text(lora.dropout);
+  return text + ",targets=" + joined(lora.targets, "+");
 }
 
 std::string checkpoint_text(const CheckpointConfig& checkpoint) {
@@ -55,6 +80,7 @@ std::vector<std::string> extra_words(const RunConfig& run) {
   if (run.optimizer_in_backward) words.emplace_back("optimizer in backward");
   if (run.offload_optimizer) words.emplace_back("optimizer on the host");
   if (run.offload_saved) words.emplace_back("saved tensors on the host");
+  if (run.lora) words.push_back("LoRA r=" + std::to_string(run.lora->rank) + " on " + joined(run.lora->targets, " "));
   if (run.weights != WeightFormat::as_computed) words.push_back(std::string(name_of(run.weights)) + " weights");
   return words;
 }

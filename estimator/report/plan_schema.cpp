@@ -18,7 +18,7 @@ std::string plan_json_schema() {
     run:{mode:$mode batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
       loop:$loop pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
       micro_batches:integer checkpoint:string layout:$layout attention:$attention
-      master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights?
+      master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights? lora:string?
       generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean
       scratch:$scratch allocator:$allocator segments:$segments alloc_conf:string step:steady|first}
     bytes:{parameters buffers gradients optimizer_state inputs saved_for_backward kv_cache:integer}

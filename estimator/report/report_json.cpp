@@ -41,6 +41,7 @@ Json run_json(const Report& report) {
   json["optimizer_in_backward"] = run.optimizer_in_backward;
   json["offload"] = {{"optimizer", run.offload_optimizer}, {"saved", run.offload_saved}};
   json["weights"] = run.weights == WeightFormat::as_computed ? Json(nullptr) : Json(name_of(run.weights));
+  json["lora"] = run.lora ? Json(lora_text(*run.lora)) : Json(nullptr);
   json["generation"] = generation_json(run.generation);
   json["labels"] = run.labels;
   json["scratch"] = name_of(run.scratch);

@@ -128,18 +128,6 @@ struct Variable {
   std::int64_t value = 0;
 };
 
-/// peft's LoraConfig: every parameter is frozen, and each Linear and Conv1D that is a target gets two matrices of this
-/// rank beside its weight, which are trained. A target is the end of a module's path, as peft matches it ("q_proj",
-/// "attn.c_proj"), or a pattern of the whole path (* within a name, ** across them).
-struct Lora {
-  std::int64_t rank = 8;
-  double alpha = 8;  // the adapter's result times alpha / rank
-  double dropout = 0;
-  std::vector<std::string> targets;
-  std::vector<SourceMark> target_marks;
-  SourceMark mark;
-};
-
 /// What constructors make on the GPU beside the weights, and let go. In `run`, what is positive allocates so many
 /// bytes, and what is negative, -k - 1, frees the allocation k of all steps.
 struct ConstructionStep {

@@ -8,12 +8,20 @@
 
 #include "estimator/base/dtype.h"
 #include "estimator/base/strides.h"
+#include "estimator/spec/lora_config.h"
 
 namespace gpuplan {
 
 enum class Mode { train, infer };
 enum class OptimizerKind { none, sgd, adam, adamw, rmsprop, adagrad, adadelta, nadam, radam, adamax };
 enum class OptimizerImpl { foreach_, for_loop, fused };
+
+/// One of bitsandbytes' optimizers. eight_bit: with states of 8 bits; paged: with states in managed memory.
+struct BitsandbytesOptimizer {
+  enum class Rule : std::uint8_t { adam, adamw, lion, ademamix, sgd, rmsprop, adagrad, lamb, lars } rule = Rule::adamw;
+  bool eight_bit = false;
+  bool paged = false;
+};
 
 /// torch.optim's arguments that decide what is allocated.
 struct OptimizerConfig {
@@ -24,6 +32,7 @@ struct OptimizerConfig {
   bool amsgrad = false;       // Adam, AdamW
   bool centered = false;      // RMSprop
   bool weight_decay = false;  // != 0; AdamW's default 0.01 is decoupled and costs nothing
+  std::optional<BitsandbytesOptimizer> bitsandbytes = std::nullopt;  // instead: `kind` is none
 };
 
 /// When the Python names of the training loop let go of the output and the loss.
@@ -59,8 +68,16 @@ struct Generation {
   std::int64_t tokens() const { return prompt + generate; }
 };
 
-/// Types that only weights are stored in, for inference.
-enum class WeightFormat { as_computed, int8, int4, fp8 };
+/// Forms that weights are stored in. int8 (LLM.int8), nf4 and fp4 (with _double their scales are quantized as well) are
+/// bitsandbytes', whose modules are run; int4 and fp8 are sizes, for inference.
+enum class WeightFormat { as_computed, int8, int4, fp8, nf4, nf4_double, fp4, fp4_double };
+constexpr bool is_bitsandbytes_4bit(WeightFormat format) { return format >= WeightFormat::nf4; }
+constexpr bool is_bitsandbytes(WeightFormat format) {
+  return format == WeightFormat::int8 || is_bitsandbytes_4bit(format);
+}
+constexpr bool quantizes_scales(WeightFormat format) {
+  return format == WeightFormat::nf4_double || format == WeightFormat::fp4_double;
+}
 
 /// torch.amp.GradScaler(init_scale), which fp16 autocast trains with.
 constexpr double kInitialScale = 65536;
@@ -83,6 +100,7 @@ struct RunConfig {
   bool offload_optimizer = false;      // states and step on the host
   bool offload_saved = false;          // saved tensors wait on the host (torch.autograd.graph.save_on_cpu)
   WeightFormat weights = WeightFormat::as_computed;
+  std::optional<Lora> lora;  // --lora, of a model that has no lora: of its own
   Generation generation;
   /// An inference is given labels, of which the model computes its loss, as Trainer.evaluate() does.
   bool labels = false;

@@ -34,6 +34,7 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--master", !o.master.empty()},
                                                 {"--offload", !o.offload.empty()},
                                                 {"--weights", !o.weights.empty()},
+                                                {"--lora", !o.lora.empty()},
                                                 {"--phase", !o.phase.empty()},
                                                 {"--prompt", !o.prompt.empty()},
                                                 {"--generate", !o.generate.empty()},

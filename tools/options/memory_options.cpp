@@ -1,4 +1,5 @@
 // Precision, what saves memory, and generation.
+#include "tools/options/lora_options.h"
 #include "tools/options/run_values.h"
 
 namespace gpuplan {
@@ -92,6 +93,7 @@ void set_memory_savers(const RunOptions& o, RunConfig& run) {
   check_optimizer_in_backward(run);
   if (!o.offload.empty()) set_offload(o.offload, run);
   run.weights = word_or("--weights", o.weights, WeightFormat::as_computed);
+  if (!o.lora.empty()) run.lora = lora_of_flag(o.lora);
 }
 
 Generation generation(const RunOptions& o) {

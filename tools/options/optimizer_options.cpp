@@ -1,5 +1,7 @@
 // --opt and what belongs to it.
 #include <algorithm>
+#include <cctype>
+#include <optional>
 
 #include "tools/options/run_values.h"
 
@@ -34,11 +36,48 @@ Choices<OptimizerConfig> optimizers() {
           {"adamax", plain(OptimizerKind::adamax)}};
 }
 
+using Rule = BitsandbytesOptimizer::Rule;
+
+bool can_be_paged(Rule rule) { return rule <= Rule::ademamix; }
+// torch.optim has one of this name, so that bitsandbytes' is called with its bits.
+bool is_in_torch(Rule rule) { return rule != Rule::lion && rule != Rule::ademamix && rule != Rule::lamb && rule != Rule::lars; }
+
+// bitsandbytes' classes by their own names or transformers' (`optim=`): AdamW8bit, paged_adamw_8bit, adamw_bnb_8bit.
+std::optional<OptimizerConfig> bitsandbytes_optimizer(const std::string& text) {
+  std::string name;
+  for (const char c : text)
+    if (c != '_' && c != '-') name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto take = [&name](bool there, std::size_t at, std::size_t size) {
+    if (there) name.erase(at, size);
+    return there;
+  };
+  const auto take_end = [&](std::string_view end) { return take(name.ends_with(end), name.size() - std::min(end.size(), name.size()), end.size()); };
+  BitsandbytesOptimizer of;
+  of.paged = take(name.starts_with("paged"), 0, 5);
+  of.eight_bit = take_end("8bit");
+  const bool wide = !of.eight_bit && take_end("32bit");
+  const bool bnb = take_end("bnb");
+  const std::vector<std::string_view> rules = split(all_words(Rule{}), '|');
+  const auto found = std::ranges::find(rules, std::string_view(name));
+  if (found == rules.end()) return std::nullopt;
+  of.rule = static_cast<Rule>(found - rules.begin());
+  if (is_in_torch(of.rule) && !of.paged && !of.eight_bit && !wide && !bnb) return std::nullopt;
+  if (of.paged && !can_be_paged(of.rule)) return std::nullopt;
+  OptimizerConfig config;
+  config.kind = OptimizerKind::none;
+  config.bitsandbytes = of;
+  return config;
+}
+
 }  // namespace
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
   for (const auto& [name, config] : optimizers()) names.push_back(name);
+  for (const std::string_view rule : split(all_words(Rule{}), '|'))
+    for (const char* bits : {"8bit", "32bit"})
+      for (const char* paged : {"", "paged_"})
+        if (std::string name = paged + std::string(rule) + bits; bitsandbytes_optimizer(name)) names.push_back(std::move(name));
   return names;
 }
 
@@ -63,7 +102,17 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
     config.kind = OptimizerKind::none;
     return config;
   }
-  config = choose<OptimizerConfig>("--opt", o.optimizer.empty() ? "sgd" : o.optimizer, optimizers());
+  if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(o.optimizer)) {
+    if (!o.optimizer_impl.empty())
+      throw Error("--opt-impl is torch.optim's: bitsandbytes' " + o.optimizer + " has one implementation", ErrorKind::usage);
+    config = *of_library;
+    config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
+    return config;
+  }
+  Choices<OptimizerConfig> known = optimizers();
+  for (const std::string& name : optimizer_names())
+    if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(name)) known.emplace_back(name, *of_library);
+  config = choose<OptimizerConfig>("--opt", o.optimizer.empty() ? "sgd" : o.optimizer, known);
   // 1.13 runs the for-loop implementation unless told otherwise; 2.0 made foreach the default on CUDA.
   config.impl =
       word_or("--opt-impl", o.optimizer_impl, pytorch < 200 ? OptimizerImpl::for_loop : OptimizerImpl::foreach_);

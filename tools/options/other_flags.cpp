@@ -33,9 +33,13 @@ constexpr OtherFlag kOtherFlags[] = {
     {"torchdtype", "--precision fp32|fp16|bf16", kStored},
     {"fp32 float32", "--precision fp32", "the default"},
     {"tf32", "--precision tf32", ""},
-    {"loadin8bit", "--weights int8", "with --mode infer"},
-    {"loadin4bit", "--weights int4", "with --mode infer"},
-    {"quant quantize quantization", "--weights int8|int4|fp8", "with --mode infer"},
+    {"loadin8bit", "--weights int8", "with --lora, or --mode infer"},
+    {"loadin4bit", "--weights nf4", "with --lora, or --mode infer"},
+    {"quant quantize quantization", "--weights nf4|fp4|int8", "with --lora, or --mode infer"},
+    {"lorar lorarank peft qlora", "--lora r=16", "with --weights nf4 it is QLoRA"},
+    {"loraalpha", "--lora r=16,alpha=32", ""},
+    {"loradropout", "--lora r=16,dropout=0.05", ""},
+    {"targetmodules loratargetmodules loratarget", "--lora r=16,targets=q_proj+v_proj", ""},
 
     {"gradckpt gradcheckpointing gradientcheckpoint gradientcheckpointing activationcheckpointing recompute "
      "recomputeactivations",

@@ -34,6 +34,7 @@ void refuse_training_flags(const RunOptions& o) {
                                                 {"--checkpoint", !o.checkpoint.empty()},
                                                 {"--master", !o.master.empty()},
                                                 {"--optimizer-in-backward", o.optimizer_in_backward},
+                                                {"--lora", !o.lora.empty()},
                                                 {"--offload", !o.offload.empty()}};
   for (const auto& [name, given] : flags)
     if (given) throw Error(std::string(name) + " is for training: leave it out with --mode infer", ErrorKind::usage);
@@ -42,7 +43,7 @@ void refuse_training_flags(const RunOptions& o) {
 void refuse_inference_flags(const RunOptions& o) {
   const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},       {"--prompt", !o.prompt.empty()},
                                                 {"--generate", !o.generate.empty()}, {"--cache", !o.cache.empty()},
-                                                {"--weights", !o.weights.empty()},   {"--labels", o.labels}};
+                                                {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
     if (given) throw Error(std::string(name) + " needs --mode infer", ErrorKind::usage);
 }

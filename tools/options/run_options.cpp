@@ -62,7 +62,11 @@ void add_run_options(CLI::App& command, RunOptions& o) {
                 "Steps each parameter as soon as its gradient is ready, then frees the gradient")
       ->group(saving);
   add(saving, "--offload", o.offload, "optimizer|saved|optimizer,saved", "What to keep in host memory");
-  add(saving, "--weights", o.weights, "int8|int4|fp8", "Storage format of the weights, for inference");
+  add(saving, "--lora", o.lora, "r=N,...",
+      "Trains adapters beside frozen weights (peft): r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj");
+  add(saving, "--weights", o.weights, "nf4|fp4|int8|...",
+      "Form of the weights: bitsandbytes' nf4, fp4 (nf4:double) or int8, with --lora or for inference; int4, fp8 for "
+      "inference");
   const char* const tokens = "Generation (--mode infer, models with a variable seq)";
   add(tokens, "--phase", o.phase, "prefill|decode", "Pass over the prompt, or pass that generates the last token");
   add(tokens, "--prompt", o.prompt, "N", "Length of the prompt, in tokens");

@@ -25,7 +25,7 @@ struct Flag {
   bool of_model = false;
 };
 
-constexpr std::array<Flag, 31> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
+constexpr std::array<Flag, 32> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
                                           {"micro-batches", &RunOptions::micro_batches, Kind::number},
                                           {"seq", &RunOptions::seq, Kind::number, true},
                                           {"prompt", &RunOptions::prompt, Kind::number, true},
@@ -55,6 +55,7 @@ constexpr std::array<Flag, 31> kFlags = {{{"batch", &RunOptions::batch, Kind::nu
                                           {"runtime", &RunOptions::runtime},
                                           {"master", &RunOptions::master},
                                           {"weights", &RunOptions::weights},
+                                          {"lora", &RunOptions::lora},
                                           {"cache", &RunOptions::cache}}};
 
 struct SeveralGpusFlag {
