@@ -185,6 +185,7 @@ class TrainingLoop {
   void make_constant(const Schedule::FirstRead& read) {
     if (blocks_.block_of(read.buffer) != kNoBlock) return;
     blocks_.allocate(read.buffer);
+    if (read.drops != kNone) blocks_.release(read.drops);
     if (loop_.observer != nullptr) loop_.observer->constant_is_made(read.constant);
   }
 

@@ -2,6 +2,7 @@
 
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 #include "estimator/graph/weight_format.h"
 
 namespace gpuplan::aten {
@@ -67,6 +68,7 @@ void backward_4bit(LayerBuilder& b, TensorId x, TensorId y, TensorId weight, con
 
 TensorId linear_4bit(LayerBuilder& b, TensorId given, TensorId weight, TensorId bias, const Shape& out) {
   const TensorId x = b.cast(given, compute_type(b));
+  if (bias != kNone) bias = ModelBuilder(b).converted_for_good(bias, b.dtype(x));
   const std::int64_t k = b.shape(x)[-1];
   const Product p{b.elements(x) / k, out[-1], k};
   const DType type = b.dtype(x);
@@ -107,6 +109,7 @@ void backward_8bit(LayerBuilder& b, TensorId x, TensorId y, TensorId weight, con
 }
 
 TensorId linear_8bit(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias, const Shape& out) {
+  if (bias != kNone) bias = ModelBuilder(b).converted_for_good(bias, b.dtype(x));
   const std::int64_t k = b.shape(x)[-1];
   const Product p{b.elements(x) / k, out[-1], k};
   const Shape flat{p.m, p.n};

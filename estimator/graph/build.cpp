@@ -403,16 +403,24 @@ class GraphBuilder {
   // CheckpointFunction asks of what it is given alone whether there is a gradient (torch/utils/checkpoint.py).
   Checkpoint begin_checkpoint(const Node& node, std::span<const TensorId> inputs) {
     in_checkpoint_ = true;
-    const bool reentrant = node.reentrant && node.checkpoint;
+    const bool reentrant = run_.checkpoint.reentrant || (node.reentrant && node.checkpoint);
     if (reentrant && std::ranges::none_of(inputs, [&](TensorId t) { return graph_.tensor(t).requires_grad; }))
       throw Error(
           "no input of this checkpoint requires a gradient, and with use_reentrant=True its weights then get none")
           .at(node.mark)
           .context(node.where)
           .help("use_reentrant=False, which is checkpoint: true, gives them theirs");
+    hold_keywords(inputs);
     Checkpoint part = begin_part(inputs);
     part.reentrant = reentrant;
     return part;
+  }
+
+  // transformers gives a block its hidden states as an argument, and the rest as keywords of a functools.partial
+  // (modeling_layers.py, GradientCheckpointingLayer), which the node of a reentrant checkpoint keeps.
+  void hold_keywords(std::span<const TensorId> inputs) {
+    if (!run_.checkpoint.reentrant) return;
+    for (const TensorId t : inputs.subspan(1)) graph_.held_by_nodes.push_back({kNone, t});
   }
 
   Checkpoint begin_unit(std::span<const TensorId> inputs) {

@@ -1,5 +1,6 @@
 #include "estimator/graph/graph.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -50,7 +51,10 @@ void Graph::require_operands(std::size_t more) const {
 }
 
 bool is_constant(const Graph& graph, TensorId t) {
-  return graph.buffers[static_cast<std::size_t>(buffer_of(graph, t))].category == Category::activations;
+  const BufferId buffer = buffer_of(graph, t);
+  const auto is_it = [&](const auto& converted) { return converted.second == buffer; };
+  return graph.buffers[static_cast<std::size_t>(buffer)].category == Category::activations ||
+         std::ranges::any_of(graph.converted_buffers, is_it);
 }
 
 Range Graph::append_operands(std::span<const std::int32_t> ids) {

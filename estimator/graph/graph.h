@@ -249,6 +249,9 @@ struct Graph {
   std::vector<HeldByNode> held_by_nodes;   // until the loss and the output are gone
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
+  /// Parameters that their module converts in its first forward, for good (`bias.data = bias.data.to(x.dtype)`):
+  /// {old, new}. The new one is a constant, as is_constant() says.
+  std::vector<std::pair<BufferId, BufferId>> converted_buffers;
 
   std::span<const std::int32_t> at(Range r) const {
     return {operands.data() + r.begin, static_cast<std::size_t>(r.end - r.begin)};

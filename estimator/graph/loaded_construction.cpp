@@ -52,7 +52,7 @@ class Loading {
     place_buffers();
     if (casts()) cast_to_fp32();
     add_adapters();
-    // What is neither a parameter nor a buffer is made by the first step.
+    // What is neither a parameter nor a buffer is made by the first step, where it is read.
     for (const TensorId t : graph_.model_storage)
       if (is_constant(graph_, t)) make(t);
     graph_.model_storage = std::move(storage_);
@@ -145,12 +145,10 @@ class Loading {
   // nn/modules.py, Int8Params._quantize
   void quantize_8bit(const ParameterTensor& p) {
     const std::int64_t given = allocate(loaded_bytes(p.tensor));
-    const bool half = loaded_type() == DType::fp16;
-    const std::int64_t cast =
-        half ? 0 : allocate(graph_.tensor(p.tensor).shape.elements() * size_of(DType::fp16));
+    const std::int64_t half = allocate(graph_.tensor(p.tensor).shape.elements() * size_of(DType::fp16));
     make(part(p, "SCB"));
     make(p.tensor);
-    if (!half) free_after(cast);
+    free_after(half);
     free_after(given);
   }
 

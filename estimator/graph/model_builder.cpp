@@ -50,6 +50,16 @@ TensorId ModelBuilder::constant(const Shape& shape, DType dtype) {
   return b_.graph_.model_storage.back();
 }
 
+TensorId ModelBuilder::converted_for_good(TensorId parameter, DType dtype) {
+  const Tensor old = b_.graph_.tensor(parameter);
+  if (old.dtype == dtype) return parameter;
+  const TensorId t = b_.new_tensor(old.shape, dtype, Category::parameters);
+  b_.graph_.model_storage.push_back(t);
+  b_.graph_.converted_buffers.emplace_back(old.buffer, buffer_of(b_.graph_, t));
+  b_.hold({t});  // where it is made
+  return t;
+}
+
 void ModelBuilder::constructor_temporary(const Shape& shape, DType dtype) {
   if (b_.graph_.knows_construction) return;
   b_.graph_.model_storage.push_back(b_.new_tensor(shape, dtype, Category::scratch));

@@ -67,7 +67,10 @@ class Levels {
   }
   // Nothing where it is there, or is none.
   void make_constant(BufferId b) {
-    if (std::exchange(absent_[static_cast<std::size_t>(b)], 0) != 0) live_ += bytes(b);
+    if (std::exchange(absent_[static_cast<std::size_t>(b)], 0) == 0) return;
+    live_ += bytes(b);
+    for (const auto& [old, converted] : graph_.converted_buffers)
+      if (converted == b) live_ -= bytes(old);
   }
   void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
 

@@ -29,6 +29,11 @@ std::int64_t cached_bytes(const Graph& graph) {
   return total;
 }
 
+// Its module has another one of it since the first forward.
+bool is_converted(const Graph& graph, BufferId buffer) {
+  return std::ranges::any_of(graph.converted_buffers, [&](const auto& c) { return c.first == buffer; });
+}
+
 std::int64_t state_bytes(const OptimizerProgram& program) {
   std::int64_t bytes = 0;
   for (const OptimizerEvent& e : program.events)
@@ -46,6 +51,7 @@ void tell_bytes(const Plan& p, Report& r) {
     if (category == Category::kv_cache) continue;
     if (category == Category::scratch) continue;      // constructed, and dropped for the weight it is tied to
     if (category == Category::activations) continue;  // kept by the model's code
+    if (is_converted(p.step.graph, p.step.graph.tensors[index(t)].buffer)) continue;
     const bool buffer = category == Category::buffers;
     (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
     (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);

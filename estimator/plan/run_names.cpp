@@ -44,12 +44,13 @@ std::string lora_text(const Lora& lora) {
 }
 
 std::string checkpoint_text(const CheckpointConfig& checkpoint) {
+  const std::string reentrant = checkpoint.reentrant ? ",reentrant" : "";
   switch (checkpoint.kind) {
     case CheckpointConfig::Kind::as_written: return "as-written";
     case CheckpointConfig::Kind::none: return "none";
-    case CheckpointConfig::Kind::block: return "block";
-    case CheckpointConfig::Kind::every: return "every=" + std::to_string(checkpoint.every);
-    case CheckpointConfig::Kind::glob: return checkpoint.glob;
+    case CheckpointConfig::Kind::block: return "block" + reentrant;
+    case CheckpointConfig::Kind::every: return "every=" + std::to_string(checkpoint.every) + reentrant;
+    case CheckpointConfig::Kind::glob: return checkpoint.glob + reentrant;
   }
   return "";
 }

@@ -67,6 +67,7 @@ struct Schedule {
     std::int32_t step;
     TensorId constant;
     BufferId buffer;
+    BufferId drops;  // what it is converted of (Graph::converted_buffers), or kNone
   };
   std::vector<FirstRead> constants;      // ascending steps
   std::deque<Primitive> sums;            // gradient accumulations, which are in no graph

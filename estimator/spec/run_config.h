@@ -57,6 +57,7 @@ struct CheckpointConfig {
   enum class Kind { as_written, none, block, every, glob } kind = Kind::as_written;
   std::int64_t every = 1;  // every=N: each Nth block of a repeat
   std::string glob;        // of block paths
+  bool reentrant = false;  // with use_reentrant=True
 };
 
 /// What of an autoregressive generation is planned, with its cache of keys and values.

@@ -117,6 +117,7 @@ def adapted(model, text):
 def model_of(run):
     cls, config = config_of(run.model)
     dtype = TYPES[run.precision]
+    reentrant = {"use_reentrant": run.checkpoint == "reentrant"}
     if run.weights:
         # The parts that are not stored so are loaded in half precision, which prepare_model_for_kbit_training() turns into
         # fp32; in a model that is computed in half precision people leave them as they are.
@@ -132,14 +133,16 @@ def model_of(run):
         if dtype == torch.float32:
             import peft
 
-            model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=bool(run.checkpoint))
+            model = peft.prepare_model_for_kbit_training(model, bool(run.checkpoint), reentrant)
         elif run.checkpoint:
-            model.gradient_checkpointing_enable()
+            model.gradient_checkpointing_enable(reentrant)
         model = adapted(model, run.lora) if run.lora else model
         return model.train()
-    model = getattr(transformers, cls)(config).to(dtype)
+    torch.set_default_dtype(dtype)  # as from_pretrained(dtype=) does
+    model = getattr(transformers, cls)(config)
+    torch.set_default_dtype(torch.float32)
     if run.checkpoint:
-        model.gradient_checkpointing_enable()
+        model.gradient_checkpointing_enable(reentrant)
     model = adapted(model, run.lora) if run.lora else model
     return model.train(run.mode == "train").to("cuda")
 
@@ -152,8 +155,9 @@ def optimizer_of(run, parameters):
         return cls(parameters, lr=0.1, **how)
     import bitsandbytes.optim
 
+    momentum = {"momentum": 0.9} if name.startswith(("sgd", "lars")) else {}
     named = {key.lower().replace("_", ""): key for key in vars(bitsandbytes.optim)}
-    return getattr(bitsandbytes.optim, named[name.replace("_", "").replace("bnb", "")])(parameters, lr=0.1)
+    return getattr(bitsandbytes.optim, named[name.replace("_", "").replace("bnb", "")])(parameters, lr=0.1, **momentum)
 
 
 def steps(text):
@@ -164,6 +168,7 @@ def steps(text):
     ids = torch.zeros(run.batch, run.seq, dtype=torch.int64, device="cuda")
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = optimizer_of(run, parameters) if trains else None
+    scaler = torch.amp.GradScaler("cuda", enabled=run.amp == "fp16")
     rows = {}
 
     def end(phase):
@@ -185,13 +190,15 @@ def steps(text):
                 if run.micro_batches > 1:
                     loss = loss / run.micro_batches
             end(step + " loss")
-            loss.backward()
+            scaler.scale(loss).backward()
             end(step + " backward")
             del out, loss
         if run.clip_grad_norm:
+            scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             end(step + " clip")
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         end(step + " optimizer")
 
     def infer(step):

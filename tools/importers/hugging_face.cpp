@@ -94,9 +94,8 @@ void refuse_quantization(const Config& config) {
   if (quantization->members.empty()) return;
   throw config.wrong("quantization_config", quantization_of(*quantization) + " weights are not supported yet")
       .help(
-          "without this key the model is planned unquantized, and --mode infer --weights int8, int4 or fp8 plans "
-          "quantized "
-          "weights; with PyTorch, gpuplan hf:FOLDER plans bitsandbytes' and torchao's");
+          "without this key the model is planned unquantized; --weights nf4|fp4|int8 plans bitsandbytes' weights, with "
+          "--lora or --mode infer; with PyTorch, gpuplan hf:FOLDER plans bitsandbytes' and torchao's");
 }
 
 // What no family has.
@@ -198,6 +197,8 @@ std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
   const Config config(source);
   refuse_everywhere(config);
   SpecText spec = spec_of_family(config);
+  // transformers ties weights on the CPU, or on meta, before the model is on the GPU.
+  if (spec.section("construction").empty()) spec.set_section("construction", "construction: []\n");
   spec.add_comment(type_comment(config) + attention_comment(config));
   return std::make_shared<const Source>(Source{import_name(source.name), spec.text()});
 }

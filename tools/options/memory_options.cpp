@@ -55,11 +55,16 @@ void set_precision(const RunOptions& o, RunConfig& run) {
     refuse("--amp " + amp + " is for a model with fp32 weights: leave out --precision " + word);
 }
 
-CheckpointConfig checkpoint_config(const std::string& text) {
+CheckpointConfig checkpoint_config(const std::string& written) {
   using Kind = CheckpointConfig::Kind;
-  constexpr std::string_view kEvery = "every=";
+  constexpr std::string_view kEvery = "every=", kReentrant = ",reentrant";
   CheckpointConfig config;
-  if (text.empty()) return config;
+  if (written.empty()) return config;
+  std::string text = written == "reentrant" ? "block,reentrant" : written;
+  config.reentrant = text.ends_with(kReentrant);
+  if (config.reentrant) text.erase(text.size() - kReentrant.size());
+  if (text.empty() || (config.reentrant && text == "none"))
+    refuse("--checkpoint " + written + " says no blocks: --checkpoint block,reentrant");
   config.kind = text == "none" ? Kind::none : text == "block" ? Kind::block : Kind::glob;
   if (text.starts_with(kEvery)) {
     config.kind = Kind::every;
@@ -67,7 +72,7 @@ CheckpointConfig checkpoint_config(const std::string& text) {
   }
   if (config.kind != Kind::glob) return config;
   // Anything else is a pattern of paths; a single word that is nearly one of ours is a slip.
-  const std::vector<std::string> words = {"none", "block", "every"};
+  const std::vector<std::string> words = {"none", "block", "every", "reentrant"};
   if (text.find_first_of("*?.") == std::string::npos && !nearest(text, words).empty())
     throw Error("--checkpoint expects none, block, every=N or a pattern of block paths such as \"layer1.*\", not \"" +
                     text + "\"" + did_you_mean(text, words),
