@@ -11,6 +11,7 @@
 #include <string>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/graph/weight_format.h"
 
 namespace gpuplan::layers::embedding {
 namespace {
@@ -42,9 +43,9 @@ void lower(LayerBuilder& b) {
 
 void lower_scaled(LayerBuilder& b) {
   const TensorId y = looked_up(b);
-  b.output(aten::mul(b, y,
-                     b.buffer("embed_scale", {}, b.run().precision,
-                              {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))})));
+  const TensorId scale = b.buffer("embed_scale", {}, loaded_type(b.run()),
+                                  {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))});
+  b.output(aten::mul(b, y, b.cast(scale, b.run().precision)));
 }
 
 const LayerDef kLayers[] = {

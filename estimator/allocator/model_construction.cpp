@@ -74,8 +74,26 @@ void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, C
   weights.finish();
 }
 
-// peft makes a layer's two matrices in fp32 and casts them to that layer's type; when it has made all of them, those
-// of half precision are cast back to fp32 (tuners/lora/layer.py, update_layer; tuners_utils.py, cast_adapter_dtype).
+std::int64_t bytes_in(const Graph& graph, TensorId adapter, DType precision) {
+  return graph.buffers[index(buffer_of(graph, adapter))].bytes / size_of(DType::fp32) * size_of(precision);
+}
+
+// Of a model on the GPU peft makes matrices on the host, moves them there in the layer's type, and casts those of half
+// precision to fp32 when all are there (tuners_utils.py, _move_adapter_to_device_of_base_layer, cast_adapter_dtype).
+void move_adapters(const Graph& graph, DType precision, PlacedBlocks& blocks) {
+  std::vector<BlockId> half;
+  if (precision != adapter_type(precision))
+    for (const TensorId t : graph.adapters)
+      half.push_back(blocks.allocate_bytes(bytes_in(graph, t, precision), Category::parameters));
+  for (std::size_t i = 0; i < graph.adapters.size(); ++i) {
+    const BufferId b = buffer_of(graph, graph.adapters[i]);
+    blocks.allocate(b);
+    if (!half.empty()) blocks.release_held(half[i], b);
+  }
+}
+
+// Of a model that is made on the GPU, as within torch.device("cuda"), a layer's two matrices are made there in fp32 and
+// cast to the layer's type (tuners/lora/layer.py, update_layer), and back.
 void add_adapters(const Graph& graph, DType precision, PlacedBlocks& blocks) {
   const bool cast_twice = precision != adapter_type(precision);
   std::vector<BlockId> half;
@@ -83,10 +101,9 @@ void add_adapters(const Graph& graph, DType precision, PlacedBlocks& blocks) {
     const std::array<BufferId, 2> pair{buffer_of(graph, graph.adapters[i]), buffer_of(graph, graph.adapters[i + 1])};
     for (const BufferId b : pair) blocks.allocate(b);
     if (!cast_twice) continue;
-    for (const BufferId b : pair) {
-      half.push_back(blocks.allocate_bytes(blocks.buffer(b).bytes / size_of(DType::fp32) * size_of(precision),
-                                           Category::parameters));
-      blocks.release(b);
+    for (const std::size_t k : {i, i + 1}) {
+      half.push_back(blocks.allocate_bytes(bytes_in(graph, graph.adapters[k], precision), Category::parameters));
+      blocks.release(buffer_of(graph, graph.adapters[k]));
     }
   }
   for (std::size_t i = 0; i < half.size(); ++i) {
@@ -126,7 +143,10 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   const RunConfig& run = loop.rank.run;
   const bool channels_last = run.layout == MemoryFormat::channels_last;
   make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
-  add_adapters(graph, run.precision, blocks);
+  if (run.lora)
+    move_adapters(graph, run.precision, blocks);
+  else
+    add_adapters(graph, run.precision, blocks);
   if (channels_last)
     for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
   optimizer.run(loop.rank.optimizer.construction, OptimizerPart::construction);

@@ -24,6 +24,7 @@ bool short_rows(const Sizes& s) {  // k < n / 2
     const bool low = s.blocks * 3 < s.sms;
     return s.m <= (s.compute == 80 ? (low ? 1536 : 512) : (low ? 512 : 320));
   }
+  if (s.compute == 75) return s.m <= (s.waves(3) || s.k < 704 ? 320 : s.k >= 1024 ? 64 : 96);
   if (s.waves(1)) return s.m <= 320;
   return s.m <= (s.blocks * s.k > s.sms * 320 ? 192 : 320);
 }

@@ -11,12 +11,6 @@ namespace {
 /// bnb_4bit_compute_dtype, as people set it: the type of the products around it.
 DType compute_type(const LayerBuilder& b) { return b.autocast().value_or(b.run().precision); }
 
-/// What the weight was quantized from: prepare_model_for_kbit_training() makes fp32 of the rest of a model that was loaded
-/// in bf16.
-DType loaded_type(const RunConfig& run) {
-  return run.mode == Mode::train && run.precision == DType::fp32 ? DType::bf16 : run.precision;
-}
-
 struct Product {
   std::int64_t m = 1, n = 1, k = 1;
   Shape weight() const { return {n, k}; }

@@ -256,7 +256,9 @@ TensorId stack(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
   const Shape each = b.shape(xs[0]);
   dim = wrapped(dim, each.rank() + 1);
   const Shape out = with(each, dim, static_cast<std::int64_t>(xs.size()));
-  const TensorId y = b.emit(Operator::stack, Copy{out.elements()}, xs, out, b.dtype(xs[0]));
+  DType dtype = b.dtype(xs[0]);
+  for (const TensorId x : xs) dtype = promote(dtype, b.dtype(x));
+  const TensorId y = b.emit(Operator::stack, Copy{out.elements()}, xs, out, dtype);
   b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("StackBackward0", std::span<const TensorId>(&y, 1), xs)) {
     std::int64_t at = 0;

@@ -64,7 +64,7 @@ TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std
 // peft's models with checkpoints call enable_input_require_grads(): what the embedding of tokens returns requires a
 // gradient. Of a model that bitsandbytes stores only prepare_model_for_kbit_training() does, for reentrant ones.
 void LayerWriter::require_gradient_of_embedding(const LayerDef& def, TensorId output) {
-  if (def.name != "Embedding" || std::exchange(embedded_, true)) return;
+  if (!def.name.ends_with("Embedding") || std::exchange(embedded_, true)) return;
   const CheckpointConfig::Kind kind = run_.checkpoint.kind;
   if (!lora_.given() || run_.mode != Mode::train || kind == CheckpointConfig::Kind::as_written ||
       kind == CheckpointConfig::Kind::none)

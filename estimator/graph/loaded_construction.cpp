@@ -60,10 +60,13 @@ class Loading {
   }
 
  private:
-  bool casts() const { return run_.mode == Mode::train && run_.precision == DType::fp32; }
-  DType loaded_type() const { return casts() ? DType::bf16 : run_.precision; }
+  bool casts() const { return loaded_type(run_) != run_.precision; }
   std::int64_t loaded_bytes(TensorId t) const {
-    return graph_.tensor(t).shape.elements() * size_of(loaded_type());
+    return graph_.tensor(t).shape.elements() * size_of(loaded_type(run_));
+  }
+  // Conv1D's weight is transposed (Params4bit._quantize, Int8Params._quantize).
+  std::int64_t made_contiguous(const ParameterTensor& p) {
+    return graph_.layers[index(p.layer)].type == "Conv1D" ? allocate(loaded_bytes(p.tensor)) : -1;
   }
   bool is_stored(const ParameterTensor& p) const {
     const Buffer& buffer = graph_.buffers[index(graph_.tensor(p.tensor).buffer)];
@@ -117,6 +120,7 @@ class Loading {
   void quantize_4bit(const ParameterTensor& p) {
     const bool twice = quantizes_scales(run_.weights);
     const std::int64_t given = allocate(loaded_bytes(p.tensor));
+    const std::int64_t contiguous = made_contiguous(p);
     const std::int64_t scales_bytes =
         ceil_div(graph_.tensor(p.tensor).shape.elements(), kBlockOf4bit) * size_of(DType::fp32);
     std::int64_t scales = 0;
@@ -139,13 +143,16 @@ class Loading {
       free_after(without_mean);
       free_after(scales);
     }
+    free_after(contiguous);
     free_after(given);
   }
 
   // nn/modules.py, Int8Params._quantize
   void quantize_8bit(const ParameterTensor& p) {
     const std::int64_t given = allocate(loaded_bytes(p.tensor));
+    const std::int64_t contiguous = made_contiguous(p);
     const std::int64_t half = allocate(graph_.tensor(p.tensor).shape.elements() * size_of(DType::fp16));
+    free_after(contiguous);
     make(part(p, "SCB"));
     make(p.tensor);
     free_after(half);

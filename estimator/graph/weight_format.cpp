@@ -37,4 +37,9 @@ std::int64_t counted_bytes(WeightFormat format, std::int64_t elements) {
   return is_bitsandbytes_4bit(format) ? elements / 2 : elements;
 }
 
+DType loaded_type(const RunConfig& run) {
+  const bool cast = is_bitsandbytes(run.weights) && run.mode == Mode::train && run.precision == DType::fp32;
+  return cast ? DType::bf16 : run.precision;
+}
+
 }  // namespace gpuplan

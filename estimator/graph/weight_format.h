@@ -36,6 +36,10 @@ StoredWeight stored_weight(WeightFormat format, const Shape& shape, std::int64_t
 /// Bytes of it that transformers counts before it loads a checkpoint (quantized_element_size).
 std::int64_t counted_bytes(WeightFormat format, std::int64_t elements);
 
+/// What the numbers of a checkpoint are loaded in: prepare_model_for_kbit_training() makes fp32 of those that are not
+/// stored so in a model that was loaded in bf16.
+DType loaded_type(const RunConfig& run);
+
 constexpr std::int64_t kBlockOf4bit = 64;     // bitsandbytes' default blocksize
 constexpr std::int64_t kBlockOfScales = 256;  // of the scales that are quantized themselves
 

@@ -117,6 +117,7 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   }
   append(work.construction, optimizer_construction(parameters.trained, run.optimizer, run.pytorch));
   if (parameters.stepped.empty()) return work;
+  work.managed_bytes = managed_bytes(parameters.stepped, run.optimizer);
   if (run.optimizer_in_backward) {
     step_one_by_one(parameters, run, gpu, work);
     return work;

@@ -16,6 +16,7 @@ struct OptimizerWork {
   OptimizerProgram construction, scaler, clip, first, steady;  // scaler: once, in the first backward
   /// With RunConfig::optimizer_in_backward: of one parameter each, in the order of Schedule::with_gradient.
   std::vector<OptimizerProgram> first_of, steady_of;
+  std::int64_t managed_bytes = 0;  // of paged states: managed memory, beside PyTorch's allocator
 };
 
 /// Three variants of the loop besides torch.optim's own:

@@ -105,6 +105,15 @@ AtMost::Term context_term() {
               "loaded (stas00/ml-engineering), the highest published reading since 2.0"};
 }
 
+AtMost::Term paged_term(const RankStep& step) {
+  return {.id = "paged_states",
+          .device_bytes = step.optimizer.managed_bytes,
+          .what = "paged optimizer state",
+          .source =
+              "bitsandbytes' paged states are managed memory (cudaMallocManaged), which the driver keeps on the GPU while "
+              "there is room, and on the host else"};
+}
+
 AtMost::Term nccl_term(const Strategy& strategy) {
   return {.id = "nccl",
           .device_bytes = most_nccl_bytes(strategy) - nccl_bytes(strategy),
@@ -124,6 +133,7 @@ AtMost at_most(const Plan& plan, const Report& report) {
   add(attempts_term(step), bound);
   add(slow_convolutions_term(step), bound);
   add(tables_term(step), bound);
+  add(paged_term(step), bound);
   if (step.run.context_bytes) return bound;
   if (!step.gpu.context_bytes) add(context_term(), bound);
   add(nccl_term(step.strategy), bound);

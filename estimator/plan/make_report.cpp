@@ -201,7 +201,8 @@ void tell_tensor_peak(const Plan& p, Report& r) {
 }
 
 Confidence confidence_of(Category category, const RunConfig& run) {
-  if (category == Category::parameters && run.weights != WeightFormat::as_computed) return Confidence::modelled;
+  if (category == Category::parameters && run.weights != WeightFormat::as_computed && !is_bitsandbytes(run.weights))
+    return Confidence::modelled;
   if (category == Category::kv_cache) return Confidence::modelled;  // the last step stands for all
   return category == Category::scratch && run.scratch == Scratch::full ? Confidence::modelled : Confidence::exact;
 }

@@ -34,7 +34,8 @@ std::string number_text(double value) {
 std::string name_of(const OptimizerConfig& optimizer) {
   if (!optimizer.bitsandbytes) return std::string(rule_of(optimizer));
   const BitsandbytesOptimizer& b = *optimizer.bitsandbytes;
-  return (b.paged ? "paged_" : "") + std::string(name_of(b.rule)) + (b.eight_bit ? "8bit" : "32bit");
+  const std::string_view wide = is_in_torch(b.rule) ? "32bit" : "";
+  return (b.paged ? "paged_" : "") + std::string(name_of(b.rule)) + std::string(b.eight_bit ? "8bit" : wide);
 }
 
 std::string lora_text(const Lora& lora) {

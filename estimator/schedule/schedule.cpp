@@ -130,10 +130,12 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   }
 }
 
-// Nodes of a checkpoint's first forward are none, and those of its second one go with its own graph.
+// A reentrant checkpoint's first forward makes no nodes, and those of its second one go with its own graph. Another
+// one's are made by the first forward, and keep all but saved tensors.
 bool is_run_again(const Graph& graph, NodeId node) {
-  return std::ranges::any_of(graph.checkpoints,
-                             [&](const Checkpoint& c) { return c.nodes.begin <= node && node < c.nodes.end; });
+  return std::ranges::any_of(graph.checkpoints, [&](const Checkpoint& c) {
+    return c.reentrant && c.nodes.begin <= node && node < c.nodes.end;
+  });
 }
 
 // What the training loop's names keep alive beyond the operations that read it.

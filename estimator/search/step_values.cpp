@@ -265,8 +265,9 @@ class StepReader {
     to_.others.push_back(elementwise_flops);
   }
   void read(OptimizerWork& of) {
-    auto& [construction, scaler, clip, first, steady, first_of, steady_of] = of;
+    auto& [construction, scaler, clip, first, steady, first_of, steady_of, managed] = of;
     (*this)(construction, scaler, clip, first, steady, first_of, steady_of);
+    to_.others.push_back(managed);
   }
 
  private:

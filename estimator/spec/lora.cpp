@@ -14,6 +14,7 @@ std::string read_target(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::scalar)
     throw Error("a target of lora must be a module's name, not " + describe(node)).at(node.mark);
   const auto belongs = [](char c) { return is_word(c) || c == '.' || c == '*' || c == '?'; };
+  if (node.text == kAllLinear) return node.text;
   if (node.text.empty() || node.text.size() > kMaxNameBytes || !std::ranges::all_of(node.text, belongs))
     throw Error(describe(node) + " cannot be a module's name")
         .at(node.mark)

@@ -21,9 +21,9 @@ struct Lora {
   std::int64_t rank = 8;
   double alpha = 8;  // the adapter's result times alpha / rank
   double dropout = 0;
-  std::vector<std::string> targets;
-  std::vector<SourceMark> target_marks;  // one each, of a spec
-  SourceMark mark;
+  std::vector<std::string> targets = {};
+  std::vector<SourceMark> target_marks = {};  // one each, of a spec
+  SourceMark mark = {};
 };
 
 }  // namespace gpuplan

@@ -22,6 +22,11 @@ struct BitsandbytesOptimizer {
   bool eight_bit = false;
   bool paged = false;
 };
+/// torch.optim has one of this name, so that bitsandbytes' is called with its bits: adamw32bit.
+constexpr bool is_in_torch(BitsandbytesOptimizer::Rule rule) {
+  using enum BitsandbytesOptimizer::Rule;
+  return rule != lion && rule != ademamix && rule != lamb && rule != lars;
+}
 
 /// torch.optim's arguments that decide what is allocated.
 struct OptimizerConfig {

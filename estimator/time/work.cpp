@@ -103,15 +103,17 @@ Work work_of(const ScheduledOp& step, const KernelCall& call, const Calls& calls
 Work with_stored_weight(Work work, const Primitive& what, const KernelCall& call, const Calls& calls,
                         const Graph& graph, WeightFormat format) {
   const auto* gemm = std::get_if<Gemm>(&what);
-  if (format == WeightFormat::as_computed || gemm == nullptr) return work;
+  const auto* kernel = std::get_if<OpaqueKernel>(&what);  // a product of packed weights
+  const bool dequantises = kernel == nullptr && is_bitsandbytes(format);
+  if (format == WeightFormat::as_computed || (gemm == nullptr && kernel == nullptr && !dequantises)) return work;
   for (const OperandView& view : calls.at(call.reads)) {
     if (view.buffer == kNone) continue;
     const Buffer& buffer = graph.buffers[static_cast<std::size_t>(view.buffer)];
     const std::int64_t dense = distinct_bytes(view);
     if (buffer.category != Category::parameters || buffer.bytes >= dense) continue;
-    work.weights = format;
+    if (!dequantises) work.weights = format;
     work.bytes += buffer.bytes - dense;
-    if (format == WeightFormat::int4 && gemm->m > 1 && gemm->n > 1) work.bytes += 2 * dense;
+    if (format == WeightFormat::int4 && gemm != nullptr && gemm->m > 1 && gemm->n > 1) work.bytes += 2 * dense;
     break;
   }
   return work;

@@ -123,7 +123,7 @@ def model_of(run):
         # fp32; in a model that is computed in half precision people leave them as they are.
         compute = TYPES[run.amp or run.precision]
         with tempfile.TemporaryDirectory() as folder:
-            loaded = torch.bfloat16 if dtype == torch.float32 else dtype
+            loaded = torch.bfloat16 if dtype == torch.float32 and run.mode == "train" else dtype
             write_checkpoint(folder, cls, config, loaded)
             model = getattr(transformers, cls).from_pretrained(folder, quantization_config=quantization_of(run.weights, compute),
                                                                dtype=loaded, device_map={"": 0}, use_safetensors=True)
@@ -143,8 +143,9 @@ def model_of(run):
     torch.set_default_dtype(torch.float32)
     if run.checkpoint:
         model.gradient_checkpointing_enable(reentrant)
+    model = model.to("cuda")
     model = adapted(model, run.lora) if run.lora else model
-    return model.train(run.mode == "train").to("cuda")
+    return model.train(run.mode == "train")
 
 
 def optimizer_of(run, parameters):
@@ -187,8 +188,8 @@ def steps(text):
                 out = model(input_ids=part, labels=part)
                 end(step + " forward")
                 loss = out.loss
-                if run.micro_batches > 1:
-                    loss = loss / run.micro_batches
+            if run.micro_batches > 1:
+                loss = loss / run.micro_batches
             end(step + " loss")
             scaler.scale(loss).backward()
             end(step + " backward")

@@ -77,6 +77,8 @@ Scored score_masks(const std::string& root);
 
 /// tests/huggingface/steps: a small model of every class that a config.json is imported as.
 Scored score_imported(const std::string& root);
+/// tests/recorded/fine_tuning: models that are fine-tuned, by the flags that stand beside them.
+Scored score_fine_tuned(const std::string& root);
 /// tests/parallel: one rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2.
 Scored score_parallel(const std::string& root);
 /// tests/learned: models learned at small batches, planned at batch 64.

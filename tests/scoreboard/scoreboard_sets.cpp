@@ -48,6 +48,8 @@ std::vector<ScoreSet> score_sets(const std::string& root) {
                   [=] { return score_masks(root); }});
   sets.push_back({"imported h200", "small models of every class that a `config.json` is imported as",
                   [=] { return score_imported(root); }});
+  sets.push_back({"fine-tuned h200", "LoRA, QLoRA and bitsandbytes' optimizers, by the flags of the plan",
+                  [=] { return score_fine_tuned(root); }});
   sets.push_back({"parallel h200", "one rank of DDP, of ZeRO and of FSDP2", [=] { return score_parallel(root); }});
   sets.push_back({"learned h200", "models learned at small batches, at batch 64", [=] { return score_learned(root); }});
   sets.push_back({"compared h200", "runs of `tests/recorders/compare_pytorch.py` under `gpuplan shadow`",

@@ -99,9 +99,32 @@ constexpr ExplainTopic kTopics[] = {
                                     the half type; layer norm, softmax and losses in fp32. The cast of a weight is
                                     cached until the forward ends, and saved for backward. fp16 adds a GradScaler
   --master fp32                     half-precision weights, of which the optimizer keeps and updates fp32 copies
-  --weights int8|int4|fp8           storage format of the weights, for inference
+  --weights nf4|fp4|int8            bitsandbytes' forms of the weights, with --lora or --mode infer (gpuplan explain
+                                    lora); int4 and fp8 are sizes, for inference
   bf16 and tf32 need compute capability 8.0 (A100), fp8 needs 8.9 (RTX 4090, L4, H100). Where PyTorch emulates a type,
   the plan prints a warning (with --strict the exit code is 1); where PyTorch refuses it, the plan is an error.
+)"},
+    {"lora", "adapters beside frozen weights, and weights of 4 or 8 bits (QLoRA)",
+     R"(fine-tuning with adapters
+
+  --lora r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj
+      peft's LoraConfig: all weights are frozen, and each target gets two matrices of rank r, in fp32, which are trained.
+      A target is the end of a module's path, or a pattern of it (* within a name, ** across names); all-linear, the
+      default, is every Linear and Conv1D but the model's head. In a model file lora: says the same
+  --weights nf4|nf4:double|fp4|fp4:double|int8
+      bitsandbytes' Linear4bit and Linear8bitLt in place of all linear layers but the head: the packed weights, their
+      scales (double: in 8 bits themselves), and the copy that a product makes of a weight where it does not read it as
+      it is packed. It computes in the type of --amp, or of --precision. With --precision fp32 the rest of the model is
+      loaded in bf16 and cast to fp32, as from_pretrained() and prepare_model_for_kbit_training() do; with --precision
+      bf16 it stays as it was loaded
+  --checkpoint block | block,reentrant
+      use_reentrant=False or True, which prepare_model_for_kbit_training() has where nothing is said. Where peft calls
+      enable_input_require_grads(), what the embedding returns gets a gradient. int8 keeps its inputs as attributes of
+      its nodes, which checkpoints with use_reentrant=False do not free
+  --opt adamw8bit|paged_adamw8bit|paged_adamw32bit|lion8bit|...
+      bitsandbytes' optimizers, by its names or transformers': states of 8 bits have a scale every 256 of them, and are
+      fp32 for parameters below 4,096 elements. Paged states of 100,000 elements and more are managed memory, which is
+      not PyTorch's; "at most" counts it
 )"},
     {"saving", "checkpointing, micro-batches, offloading, and what they cost",
      R"(saving memory
@@ -111,8 +134,9 @@ constexpr ExplainTopic kTopics[] = {
   --checkpoint block          activation checkpointing (torch.utils.checkpoint, use_reentrant=False): each block of a
                               repeat keeps only its inputs and runs again in backward. every=N: every Nth block; GLOB:
                               blocks whose path matches, such as "transformer.h.*"; none: no block, even where the model
-                              has checkpoint: true (or checkpoint: reentrant, which is use_reentrant=True). The
-                              recomputed FLOPs are a row of their own, and recompute_flops in JSON
+                              has checkpoint: true (or checkpoint: reentrant, which is use_reentrant=True);
+                              block,reentrant: use_reentrant=True. The recomputed FLOPs are a row of their own, and
+                              recompute_flops in JSON
   --optimizer-in-backward     steps each parameter, and frees its gradient, as soon as the gradient is ready
   --offload optimizer|saved   keeps the optimizer's state and step, or the tensors saved for backward, on the host; a
                               row has the bytes that are transferred

@@ -39,10 +39,17 @@ Choices<OptimizerConfig> optimizers() {
 using Rule = BitsandbytesOptimizer::Rule;
 
 bool can_be_paged(Rule rule) { return rule <= Rule::ademamix; }
-// torch.optim has one of this name, so that bitsandbytes' is called with its bits.
-bool is_in_torch(Rule rule) { return rule != Rule::lion && rule != Rule::ademamix && rule != Rule::lamb && rule != Rule::lars; }
 
 // bitsandbytes' classes by their own names or transformers' (`optim=`): AdamW8bit, paged_adamw_8bit, adamw_bnb_8bit.
+bool has_8bit_kernel(Rule rule) { return rule != Rule::lamb && rule != Rule::lars; }
+
+void refuse_unknown_kernel(const BitsandbytesOptimizer& of) {
+  if (!of.eight_bit || has_8bit_kernel(of.rule)) return;
+  const std::string name(name_of(of.rule));
+  throw Error("bitsandbytes refuses " + name + "8bit: \"Unsupported optimizer name: " + name + "\"", ErrorKind::usage)
+      .help("--opt " + name + " has states of 32 bits");
+}
+
 std::optional<OptimizerConfig> bitsandbytes_optimizer(const std::string& text) {
   std::string name;
   for (const char c : text)
@@ -62,6 +69,8 @@ std::optional<OptimizerConfig> bitsandbytes_optimizer(const std::string& text) {
   if (found == rules.end()) return std::nullopt;
   of.rule = static_cast<Rule>(found - rules.begin());
   if (is_in_torch(of.rule) && !of.paged && !of.eight_bit && !wide && !bnb) return std::nullopt;
+  // AdEMAMix32bit makes one state less than AdEMAMix, and its kernel writes beyond it.
+  if (of.rule == Rule::ademamix && wide) return std::nullopt;
   if (of.paged && !can_be_paged(of.rule)) return std::nullopt;
   OptimizerConfig config;
   config.kind = OptimizerKind::none;
@@ -75,9 +84,13 @@ std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
   for (const auto& [name, config] : optimizers()) names.push_back(name);
   for (const std::string_view rule : split(all_words(Rule{}), '|'))
-    for (const char* bits : {"8bit", "32bit"})
-      for (const char* paged : {"", "paged_"})
-        if (std::string name = paged + std::string(rule) + bits; bitsandbytes_optimizer(name)) names.push_back(std::move(name));
+    for (const char* paged : {"", "paged_"})
+      for (const char* bits : {"8bit", "32bit", ""}) {
+        const std::string name = paged + std::string(rule) + bits;
+        const std::optional<OptimizerConfig> of = bitsandbytes_optimizer(name);
+        if (of && name_of(*of) == name && (!of->bitsandbytes->eight_bit || has_8bit_kernel(of->bitsandbytes->rule)))
+          names.push_back(name);
+      }
   return names;
 }
 
@@ -106,6 +119,7 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
     if (!o.optimizer_impl.empty())
       throw Error("--opt-impl is torch.optim's: bitsandbytes' " + o.optimizer + " has one implementation", ErrorKind::usage);
     config = *of_library;
+    refuse_unknown_kernel(*config.bitsandbytes);
     config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
     return config;
   }

@@ -74,7 +74,6 @@ constexpr OtherFlag kOtherFlags[] = {
     {"flop flops", "--count-as TOOL", "counts FLOPs as another tool does"},
 
     {"model modelname modelnameorpath", "", "the model is given without a flag: gpuplan MODEL"},
-    {"lora lorar lorarank", "", "adapters are part of the spec: lora: {rank: 8, targets: [q_proj, v_proj]}"},
     {"compile torchcompile", "", "only PyTorch's eager mode is planned, not torch.compile"},
     {"exitzero", "", "it is a flag of gpuplan check"},
     {"noconfig", "", "no configuration file is read"},

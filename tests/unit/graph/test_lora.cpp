@@ -76,6 +76,33 @@ TEST_CASE("a target is the end of a path, or a pattern of the whole") {
   CHECK(plan_of(kMlp + "lora: {targets: [\"**\"]}\n").model.trainable_parameters == 8 * (784 + 512) + 8 * (512 + 10));
 }
 
+TEST_CASE("all-linear is every linear layer but the last one, the head") {
+  CHECK(plan_of(kMlp + "lora: {targets: [all-linear]}\n").model.trainable_parameters == 8 * (784 + 512));
+  RunConfig run;
+  run.lora = Lora{.targets = {"all-linear"}};
+  CHECK(plan_of(kMlp, run).model.trainable_parameters == 8 * (784 + 512));
+}
+
+TEST_CASE("--lora of a model with adapters of its own, and of none of its layers, is refused") {
+  RunConfig run;
+  run.lora = Lora{.targets = {"all-linear"}};
+  CHECK_THROWS_WITH_AS(plan_of(kMlp + "lora: {targets: [fc1]}\n", run), "--lora: the model has adapters of its own (lora:)", Error);
+  run.lora = Lora{.targets = {"fc3"}};
+  CHECK_THROWS_AS(plan_of(kMlp, run), Error);
+}
+
+TEST_CASE("QLoRA trains the adapters beside packed weights, and casts the rest to fp32") {
+  RunConfig run;
+  run.weights = WeightFormat::nf4;
+  run.lora = Lora{.targets = {"all-linear"}};
+  const Report r = plan_of(kMlp, run);
+  CHECK(r.model.parameters == 784 * 512 + 512 + 512 * 10 + 10 + 8 * (784 + 512));
+  CHECK(r.model.trainable_parameters == 8 * (784 + 512));
+  CHECK(r.bytes.parameters == 784 * 512 / 2 + 4 * (512 + 512 * 10 + 10 + 8 * (784 + 512)));
+  for (const PeakPart& part : r.peak.parts)
+    if (part.category == Category::parameters) CHECK(part.confidence == Confidence::exact);
+}
+
 TEST_CASE("the rank may be a variable of the model") {
   const Model model = model_of(kMlp + "lora: {rank: $r, alpha: 16, targets: [fc1]}\n", {{"r", 4}});
   REQUIRE(model.lora.has_value());

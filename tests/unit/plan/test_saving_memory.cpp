@@ -109,8 +109,10 @@ TEST_CASE("variants that exclude each other are refused") {
   run.master_weights = true;
   CHECK(error_of(run) == "master weights belong to a model in half precision, this one is fp32");
   run = adam();
-  run.weights = WeightFormat::int8;
-  CHECK(error_of(run) == "weights in int8, int4 or fp8 cannot be trained: they are for inference");
+  run.weights = WeightFormat::fp8;
+  CHECK(error_of(run) == "weights in int4 or fp8 cannot be trained: they are for inference");
+  run.weights = WeightFormat::nf4;
+  CHECK(error_of(run).starts_with("weights in nf4, fp4 or int8 cannot be trained themselves"));
 }
 
 TEST_CASE("weights in a narrow format take its bytes and their scales") {
@@ -118,9 +120,17 @@ TEST_CASE("weights in a narrow format take its bytes and their scales") {
   run.mode = Mode::infer;
   run.precision = DType::bf16;
   const std::int64_t matrices = 784 * 512 + 512 * 10, biases = 512 + 10;
-  run.weights = WeightFormat::int8;  // a scale an output feature
-  CHECK(plan_mlp(run).bytes.parameters == matrices + 2 * biases);
-  CHECK(plan_mlp(run).bytes.buffers == 4 * (512 + 10));
+  // bitsandbytes' leave the head as it is. int8: a scale an output feature.
+  const std::int64_t stored = 784 * 512, others = 2 * (512 * 10 + biases);
+  run.weights = WeightFormat::int8;
+  CHECK(plan_mlp(run).bytes.parameters == stored + others);
+  CHECK(plan_mlp(run).bytes.buffers == 4 * 512);
+  run.weights = WeightFormat::nf4;  // two to a byte, a scale every 64, and the 16 values
+  CHECK(plan_mlp(run).bytes.parameters == stored / 2 + others);
+  CHECK(plan_mlp(run).bytes.buffers == 4 * stored / 64 + 64);
+  run.weights = WeightFormat::fp4_double;  // scales of a byte with their own every 256, 256 values, and a mean
+  CHECK(plan_mlp(run).bytes.parameters == stored / 2 + others);
+  CHECK(plan_mlp(run).bytes.buffers == stored / 64 + 4 * ((stored / 64 + 255) / 256) + 64 + 1024 + 4);
   run.weights = WeightFormat::fp8;
   CHECK(plan_mlp(run).bytes.parameters == matrices + 2 * biases);
   run.weights = WeightFormat::int4;  // two to a byte, a scale every 64
@@ -131,7 +141,7 @@ TEST_CASE("weights in a narrow format take its bytes and their scales") {
 TEST_CASE("a size planned in a narrow format is modelled") {
   RunConfig run;
   run.mode = Mode::infer;
-  run.weights = WeightFormat::int8;
+  run.weights = WeightFormat::int4;
   const Report r = plan_mlp(run);
   for (const PeakPart& part : r.peak.parts)
     if (part.category == Category::parameters) CHECK(part.confidence == Confidence::modelled);

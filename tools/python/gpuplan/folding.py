@@ -61,6 +61,16 @@ class Group:
         self.param_of: Dict[int, str] = {}  # slot to parameter
 
 
+def apart(base: str, taken: Dict[str, int]) -> str:
+    """The name, or with the first number behind it that no other name has."""
+    taken[base] = taken.get(base, 0) + 1
+    name = base if taken[base] == 1 else f"{base}_{taken[base]}"
+    if name == base or name not in taken:
+        taken.setdefault(name, 1)
+        return name
+    return apart(base, taken)
+
+
 class Folder:
     """Finds equal bodies, and what differs between them."""
 
@@ -74,9 +84,7 @@ class Folder:
         self.visit(top)
         taken: Dict[str, int] = {}
         for group in self.groups.values():
-            base = re.sub(r"\W", "_", group.name) or "Block"
-            taken[base] = taken.get(base, 0) + 1
-            group.name = base if taken[base] == 1 else f"{base}_{taken[base]}"
+            group.name = apart(re.sub(r"\W", "_", group.name) or "Block", taken)
             self.find_params(group)
 
     def visit(self, body: Body) -> Any:
@@ -128,8 +136,6 @@ class Folder:
                 continue
             key = (type(column[0]), column)
             if key not in seen:
-                base = group.names[slot]
-                taken[base] = taken.get(base, 0) + 1
-                seen[key] = base if taken[base] == 1 else f"{base}_{taken[base]}"
+                seen[key] = apart(group.names[slot], taken)
                 group.params.append((seen[key], slot))
             group.param_of[slot] = seen[key]

@@ -115,6 +115,8 @@ class Lowering:
         if frame.reentrant and self.run.grad and not any(self.has_gradient(v) for v in child.inputs):
             self.unknown[f"{self.source_of(frame)}: torch.utils.checkpoint with use_reentrant=True and no input that requires a gradient "
                          "leaves the weights in it without gradients: use use_reentrant=False"] = None
+        if frame.checkpoint and any(e.checkpoint for inner in all_bodies(child) for e in inner.entries):
+            self.run.notes[f"the inner one of two checkpoints at {self.source_of(frame)}: backward may be planned higher than it is."] = None
         rel = relative(frame.path, body.frame.path)
         entry.name = body.fresh_name(rel or snake(frame.kind))
         for value in entry.inputs:
