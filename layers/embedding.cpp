@@ -38,14 +38,18 @@ TensorId looked_up(LayerBuilder& b) {
 
 void lower(LayerBuilder& b) {
   check_arguments(b, b.size("num_embeddings"));
-  b.output(looked_up(b));
+  const TensorId y = looked_up(b);
+  aten::want_gradient_of_tokens(b, y, b.input());
+  b.output(y);
 }
 
 void lower_scaled(LayerBuilder& b) {
   const TensorId y = looked_up(b);
   const TensorId scale = b.buffer("embed_scale", {}, loaded_type(b.run()),
                                   {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))});
-  b.output(aten::mul(b, y, b.cast(scale, b.run().precision)));
+  const TensorId scaled = aten::mul(b, y, b.cast(scale, b.run().precision));
+  aten::want_gradient_of_tokens(b, scaled, b.input());
+  b.output(scaled);
 }
 
 const LayerDef kLayers[] = {

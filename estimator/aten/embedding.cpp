@@ -8,9 +8,6 @@
 namespace gpuplan::aten {
 namespace {
 
-// transformers 5, modeling_utils.py, activation_checkpointing_enable, where the model's first input are tokens: a hook
-// calls output.requires_grad_(True) on what get_input_embeddings() returns, so that blocks which are run again have an
-// input that wants a gradient where only adapters are trained.
 bool is_made_to_want_gradient(LayerBuilder& b, TensorId indices) {
   const auto kind = b.run().checkpoint.kind;
   const bool asked = kind != CheckpointConfig::Kind::as_written && kind != CheckpointConfig::Kind::none;
@@ -18,6 +15,10 @@ bool is_made_to_want_gradient(LayerBuilder& b, TensorId indices) {
 }
 
 }  // namespace
+
+void want_gradient_of_tokens(LayerBuilder& b, TensorId embedded, TensorId indices) {
+  if (!b.requires_grad(embedded) && is_made_to_want_gradient(b, indices)) ModelBuilder(b).require_gradient(embedded);
+}
 
 TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
   const Shape at = b.shape(indices);
@@ -37,7 +38,6 @@ TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
     node.give(weight, node.run(Operator::embedding_dense_backward, lookup, {node.contiguous(node.grad()), index}, table,
                                dtype));
   }
-  if (!b.requires_grad(y) && is_made_to_want_gradient(b, indices)) ModelBuilder(b).require_gradient(y);
   return y;
 }
 

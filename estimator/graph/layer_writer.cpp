@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "estimator/base/error.h"
-#include "estimator/graph/model_builder.h"
 
 namespace gpuplan {
 
@@ -37,7 +35,6 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
     const std::vector<TensorId>& outputs = lowering_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
-    require_gradient_of_embedding(def, outputs.front());
     if (!lora_.take(def, node, path)) return outputs;
     adapt(path, written.mark, inputs.front(), lowering_.builder().stored().has_value());
     return adapted_;
@@ -59,19 +56,6 @@ TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std
     e.at(node.mark).context(node.where);
     throw;
   }
-}
-
-// peft's models with checkpoints call enable_input_require_grads(): what the embedding of tokens returns requires a
-// gradient. Of a model that bitsandbytes stores only prepare_model_for_kbit_training() does, for reentrant ones.
-void LayerWriter::require_gradient_of_embedding(const LayerDef& def, TensorId output) {
-  if (!def.name.ends_with("Embedding") || std::exchange(embedded_, true)) return;
-  const CheckpointConfig::Kind kind = run_.checkpoint.kind;
-  if (!lora_.given() || run_.mode != Mode::train || kind == CheckpointConfig::Kind::as_written ||
-      kind == CheckpointConfig::Kind::none)
-    return;
-  const bool prepared = run_.checkpoint.reentrant && run_.precision == DType::fp32;
-  if (is_bitsandbytes(run_.weights) && !prepared) return;
-  ModelBuilder(lowering_.builder()).require_gradient(output);
 }
 
 // peft's Linear.forward: the layer that it wraps, then the adapter. It holds its own argument; the layer's result is a

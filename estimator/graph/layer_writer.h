@@ -61,7 +61,6 @@ class LayerWriter {
     LayerId layer, first;  // who shares, and whose weights
   };
   void adapt(const std::string& path, const SourceMark& mark, TensorId x, bool stored);
-  void require_gradient_of_embedding(const LayerDef& def, TensorId output);
   LoweredCall begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
@@ -80,7 +79,7 @@ class LayerWriter {
   std::string head_;
   std::array<const LayerDef*, 8> recent_{};  // definitions found last: few types make up most models
   std::size_t next_recent_ = 0;
-  bool among_losses_ = false, embedded_ = false;
+  bool among_losses_ = false;
   std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
   std::size_t listed_ = 0;

@@ -69,24 +69,34 @@ def config_of(name):
     return values["architectures"][0], transformers.AutoConfig.for_model(values["model_type"]).from_dict(values)
 
 
+SHARD = 5 << 30  # save_pretrained's
+
+
 def write_checkpoint(folder, cls, config, dtype):
     """A checkpoint of the model's sizes whose numbers were never written."""
     with torch.device("meta"):
         model = getattr(transformers, cls)(config).to(dtype)
     shared = set(getattr(model, "all_tied_weights_keys", None) or {})
-    header, end = {}, 0
+    shards, end = [{}], 0
     for name, tensor in model.state_dict().items():
         if name in shared:
             continue
         size = tensor.numel() * tensor.element_size()
+        if end + size > SHARD and shards[-1]:
+            shards.append({})
+            end = 0
         kind = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}[tensor.dtype]
-        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [end, end + size]}
+        shards[-1][name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [end, end + size]}
         end += size
-    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text)
-        f.truncate(8 + len(text) + end)
+    names = ["model-%05d-of-%05d.safetensors" % (i + 1, len(shards)) for i in range(len(shards))]
+    for file, shard in zip(names, shards):
+        text = json.dumps({"__metadata__": {"format": "pt"}, **shard}).encode()
+        text += b" " * (-len(text) % 8)
+        with open(os.path.join(folder, file), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            f.truncate(8 + len(text) + max(entry["data_offsets"][1] for entry in shard.values()))
+    where = {name: file for file, shard in zip(names, shards) for name in shard}
+    pathlib.Path(folder, "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
     config.architectures = [cls]
     config.save_pretrained(folder)
 

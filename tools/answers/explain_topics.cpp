@@ -118,8 +118,8 @@ constexpr ExplainTopic kTopics[] = {
       loaded in bf16 and cast to fp32, as from_pretrained() and prepare_model_for_kbit_training() do; with --precision
       bf16 it stays as it was loaded
   --checkpoint block | block,reentrant
-      use_reentrant=False or True, which prepare_model_for_kbit_training() has where nothing is said. Where peft calls
-      enable_input_require_grads(), what the embedding returns gets a gradient. int8 keeps its inputs as attributes of
+      use_reentrant=False or True, which prepare_model_for_kbit_training() has where nothing is said. What the embedding
+      of tokens returns gets a gradient, as enable_input_require_grads() has it. int8 keeps its inputs as attributes of
       its nodes, which checkpoints with use_reentrant=False do not free
   --opt adamw8bit|paged_adamw8bit|paged_adamw32bit|lion8bit|...
       bitsandbytes' optimizers, by its names or transformers': states of 8 bits have a scale every 256 of them, and are
