@@ -14,9 +14,7 @@ DType compute_type(const LayerBuilder& b) { return b.autocast().value_or(b.run()
 struct Product {
   std::int64_t m = 1, n = 1, k = 1;
   Shape weight() const { return {n, k}; }
-  Gemm forward(DType type, bool bias) const {
-    return {.m = m, .n = n, .k = k, .bias_epilogue = bias, .dtype = type};
-  }
+  Gemm forward(DType type, bool bias) const { return {.m = m, .n = n, .k = k, .bias_epilogue = bias, .dtype = type}; }
   Gemm backward(DType type) const {
     return {.m = m, .n = k, .k = n, .dtype = type, .gradient = GemmGradient::of_first};
   }
@@ -26,7 +24,8 @@ struct Product {
 Elementwise each(std::int64_t elements) { return {elements, 1}; }
 
 // _dequant_linear_fallback: names of a function that returns when the product is there.
-TensorId multiply_copy(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias, const Product& p, const Shape& out) {
+TensorId multiply_copy(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias, const Product& p,
+                       const Shape& out) {
   const DType type = b.dtype(x);
   std::vector<TensorId> locals;
   if (quantizes_scales(b.run().weights)) {
@@ -35,7 +34,8 @@ TensorId multiply_copy(LayerBuilder& b, TensorId x, TensorId weight, TensorId bi
     locals.push_back(b.emit(Operator::add, each(p.blocks()), {locals.back()}, scales, DType::fp32));
   }
   locals.push_back(b.emit(Operator::dequantize_4bit, each(p.n * p.k), {weight}, p.weight(), type));
-  const std::vector<TensorId> reads = bias == kNone ? std::vector{x, locals.back()} : std::vector{x, locals.back(), bias};
+  const std::vector<TensorId> reads =
+      bias == kNone ? std::vector{x, locals.back()} : std::vector{x, locals.back(), bias};
   const TensorId y = b.emit(Operator::gemm_4bit, p.forward(type, bias != kNone), reads, out, type);
   b.hold(locals);
   return y;
@@ -52,8 +52,7 @@ void backward_4bit(LayerBuilder& b, TensorId x, TensorId y, TensorId weight, con
     scales = node.run(Operator::dequantize_4bit, each(p.blocks()), {weight}, {p.blocks()}, DType::fp32);
     node.run_in_place(Operator::add_, each(p.blocks()), {scales});
   }
-  const Operand copy =
-      node.run(Operator::dequantize_4bit, each(p.n * p.k), {weight}, p.weight(), loaded_type(b.run()));
+  const Operand copy = node.run(Operator::dequantize_4bit, each(p.n * p.k), {weight}, p.weight(), loaded_type(b.run()));
   if (twice) node.hold({scales});
   const Operand factor = node.cast(copy, type);
   node.give(x, node.run(Operator::gemm_4bit, p.backward(type), {node.grad(), factor}, b.shape(x), type));
@@ -124,7 +123,8 @@ TensorId linear_8bit(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias
 TensorId stored_linear(LayerBuilder& b, TensorId x, TensorId weight, std::int64_t n, TensorId bias) {
   Shape out = b.shape(x);
   out.set(-1, n);
-  return is_bitsandbytes_4bit(b.run().weights) ? linear_4bit(b, x, weight, bias, out) : linear_8bit(b, x, weight, bias, out);
+  return is_bitsandbytes_4bit(b.run().weights) ? linear_4bit(b, x, weight, bias, out)
+                                               : linear_8bit(b, x, weight, bias, out);
 }
 
 }  // namespace gpuplan::aten

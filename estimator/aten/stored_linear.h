@@ -1,4 +1,5 @@
-// bitsandbytes 0.50's modules around a weight in a form of its own (bitsandbytes/nn/modules.py, autograd/_functions.py).
+// bitsandbytes 0.50's modules around a weight in a form of its own (bitsandbytes/nn/modules.py,
+// autograd/_functions.py).
 #pragma once
 
 #include "estimator/graph/layer.h"

@@ -222,9 +222,10 @@ class GraphBuilder {
           .help("--weights nf4|fp4|int8 with --lora trains adapters beside weights that bitsandbytes stores");
     // transformers/trainer.py
     if (!run_.lora && !model_.lora)
-      throw Error("weights in nf4, fp4 or int8 cannot be trained themselves: \"You cannot perform fine-tuning on purely "
-                  "quantized models\"",
-                  ErrorKind::usage)
+      throw Error(
+          "weights in nf4, fp4 or int8 cannot be trained themselves: \"You cannot perform fine-tuning on purely "
+          "quantized models\"",
+          ErrorKind::usage)
           .help("--lora r=16 trains adapters beside them");
   }
 

@@ -61,9 +61,7 @@ class Loading {
 
  private:
   bool casts() const { return loaded_type(run_) != run_.precision; }
-  std::int64_t loaded_bytes(TensorId t) const {
-    return graph_.tensor(t).shape.elements() * size_of(loaded_type(run_));
-  }
+  std::int64_t loaded_bytes(TensorId t) const { return graph_.tensor(t).shape.elements() * size_of(loaded_type(run_)); }
   // Conv1D's weight is transposed (Params4bit._quantize, Int8Params._quantize).
   std::int64_t made_contiguous(const ParameterTensor& p) {
     return graph_.layers[index(p.layer)].type == "Conv1D" ? allocate(loaded_bytes(p.tensor)) : -1;
@@ -102,8 +100,7 @@ class Loading {
   }
 
   void load(const ParameterTensor& p) {
-    if (is_stored(p))
-      return is_bitsandbytes_4bit(run_.weights) ? quantize_4bit(p) : quantize_8bit(p);
+    if (is_stored(p)) return is_bitsandbytes_4bit(run_.weights) ? quantize_4bit(p) : quantize_8bit(p);
     if (casts())
       loaded_.push_back({p.tensor, allocate(loaded_bytes(p.tensor))});
     else
@@ -136,7 +133,8 @@ class Loading {
     if (twice) {
       make(part(p, "weight.nested_offset"));
       const std::int64_t without_mean = allocate(scales_bytes);
-      if (!std::exchange(has_dynamic_map_, true)) allocate(256 * size_of(DType::fp32));  // functional.name2qmap, for good
+      if (!std::exchange(has_dynamic_map_, true))
+        allocate(256 * size_of(DType::fp32));  // functional.name2qmap, for good
       make(part(p, "weight.nested_absmax"));
       make(part(p, "weight.absmax"));
       make(part(p, "weight.nested_quant_map"));

@@ -41,7 +41,8 @@ bool LoraTargets::take(const LayerDef& def, const Node& node, const std::string&
   for (std::size_t i = 0; i < used_.size(); ++i) {
     if (!is_meant(lora_->targets[i], def, node, path)) continue;
     if (!is_adaptable(def.name))
-      throw refused(i, "the target " + path + " is " + std::string(def.name)).help("lora adapts Linear and Conv1D layers");
+      throw refused(i, "the target " + path + " is " + std::string(def.name))
+          .help("lora adapts Linear and Conv1D layers");
     if (!node.tie.empty())
       throw refused(i, "the target " + path + " shares its weights with " + node.tie)
           .help("a layer with a weight of its own can be adapted");
@@ -63,7 +64,8 @@ void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
   const auto i = static_cast<std::size_t>(missing - used_.begin());
   std::string list;
   for (std::size_t n = 0; n < std::min(names.size(), kNamesShown); ++n) list += (n > 0 ? ", " : "") + names[n];
-  throw refused(i, "no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
+  throw refused(
+      i, "no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
       .help(list.empty() ? "it has no Linear or Conv1D layers" : "it has " + list);
 }
 

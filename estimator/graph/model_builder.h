@@ -34,8 +34,8 @@ class ModelBuilder {
   TensorId constant(const Shape& shape, DType dtype);
   /// Stays until the model's forward returns.
   void keep_in_forward(TensorId t) { b_.graph_.kept_in_forward.push_back(t); }
-  /// What stands for a frozen parameter once its module has converted it, in its first forward: itself, where it has the
-  /// type.
+  /// What stands for a frozen parameter once its module has converted it, in its first forward: itself, where it has
+  /// the type.
   TensorId converted_for_good(TensorId parameter, DType dtype);
   /// Keys or values that stay between the steps of a generation.
   TensorId cache(const Shape& shape, DType dtype);

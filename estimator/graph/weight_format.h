@@ -28,9 +28,9 @@ bool is_stored_in_format(WeightFormat format, std::string_view layer_type, std::
                          const Shape& shape);
 
 /// int8: one byte, and a scale an output feature (bitsandbytes' Int8Params, CB and SCB). nf4, fp4: two to a byte, a
-/// scale every 64 elements and the 16 values (Params4bit and its QuantState); double: scales in 8 bits with a scale every
-/// 256 of them, the 256 values and their mean. int4: two to a byte, a scale every 64 elements. fp8: one byte, and a scale
-/// an output feature (torchao's float8 weight-only, by row).
+/// scale every 64 elements and the 16 values (Params4bit and its QuantState); double: scales in 8 bits with a scale
+/// every 256 of them, the 256 values and their mean. int4: two to a byte, a scale every 64 elements. fp8: one byte, and
+/// a scale an output feature (torchao's float8 weight-only, by row).
 StoredWeight stored_weight(WeightFormat format, const Shape& shape, std::int64_t output_features);
 
 /// Bytes of it that transformers counts before it loads a checkpoint (quantized_element_size).

@@ -6,10 +6,10 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kFewestOf8bit = 4096;     // min_8bit_size: a smaller parameter's states are fp32
-constexpr std::int64_t kFewestPaged = 100'000;   // get_state_buffer: a smaller one's are not paged
-constexpr std::int64_t kBlock = 256;             // states that have a scale together
-constexpr std::int64_t kMapBytes = 256 * 4;      // the values of 8 bits, once an optimizer: name2qmap
+constexpr std::int64_t kFewestOf8bit = 4096;    // min_8bit_size: a smaller parameter's states are fp32
+constexpr std::int64_t kFewestPaged = 100'000;  // get_state_buffer: a smaller one's are not paged
+constexpr std::int64_t kBlock = 256;            // states that have a scale together
+constexpr std::int64_t kMapBytes = 256 * 4;     // the values of 8 bits, once an optimizer: name2qmap
 constexpr std::int64_t kScaleBytes = 4;
 
 using Rule = BitsandbytesOptimizer::Rule;

@@ -99,7 +99,8 @@ DType stepped_type(DType parameter, const RunConfig& run) {
 
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
   OptimizerWork work;
-  if (run.mode == Mode::infer || (run.optimizer.kind == OptimizerKind::none && !run.optimizer.bitsandbytes)) return work;
+  if (run.mode == Mode::infer || (run.optimizer.kind == OptimizerKind::none && !run.optimizer.bitsandbytes))
+    return work;
   check(run);
   Parameters parameters = parameters_of(graph, schedule);
   if (run.offload_optimizer) {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <variant>
 
-#include "estimator/graph/weight_format.h"
 #include "estimator/base/format.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/graph/weight_format.h"
 #include "estimator/operators/cudnn_query.h"
 #include "estimator/operators/slow_convolution.h"
 #include "estimator/plan/run_names.h"
@@ -119,13 +119,16 @@ class Collector {
     const std::string format(name_of(run_.weights));
     if (is_bitsandbytes(run_.weights)) {
       const bool prepared = loaded_type(run_) != run_.precision;
-      add("weights", "weights in " + format + " are loaded and computed with as by transformers 5.23 and bitsandbytes 0.50: from_pretrained() in " +
-                         std::string(name_of(loaded_type(run_))) + (prepared ? ", then prepare_model_for_kbit_training()" : "") +
-                         (run_.weights == WeightFormat::int8 ? "; no batch has columns of outliers" : ""));
+      add("weights",
+          "weights in " + format +
+              " are loaded and computed with as by transformers 5.23 and bitsandbytes 0.50: from_pretrained() in " +
+              std::string(name_of(loaded_type(run_))) + (prepared ? ", then prepare_model_for_kbit_training()" : "") +
+              (run_.weights == WeightFormat::int8 ? "; no batch has columns of outliers" : ""));
     } else if (run_.weights != WeightFormat::as_computed) {
       add("weights", "weights stored in " + format + " take what their format says");
     }
-    if (run_.lora) add("lora", "adapters are peft 0.21's, added to the model on the GPU (" + lora_text(*run_.lora) + ")");
+    if (run_.lora)
+      add("lora", "adapters are peft 0.21's, added to the model on the GPU (" + lora_text(*run_.lora) + ")");
   }
 
   void figures() const {

@@ -106,12 +106,13 @@ AtMost::Term context_term() {
 }
 
 AtMost::Term paged_term(const RankStep& step) {
-  return {.id = "paged_states",
-          .device_bytes = step.optimizer.managed_bytes,
-          .what = "paged optimizer state",
-          .source =
-              "bitsandbytes' paged states are managed memory (cudaMallocManaged), which the driver keeps on the GPU while "
-              "there is room, and on the host else"};
+  return {
+      .id = "paged_states",
+      .device_bytes = step.optimizer.managed_bytes,
+      .what = "paged optimizer state",
+      .source =
+          "bitsandbytes' paged states are managed memory (cudaMallocManaged), which the driver keeps on the GPU while "
+          "there is room, and on the host else"};
 }
 
 AtMost::Term nccl_term(const Strategy& strategy) {

@@ -114,7 +114,8 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
                                           [&](TensorId constant) { return buffer_of(graph, constant); });
       if (read == constants.end()) continue;
       Schedule& s = writer.schedule();
-      const auto of = std::ranges::find(graph.converted_buffers, buffer_of(graph, t), [](const auto& c) { return c.second; });
+      const auto of =
+          std::ranges::find(graph.converted_buffers, buffer_of(graph, t), [](const auto& c) { return c.second; });
       s.constants.push_back({static_cast<std::int32_t>(s.ops.size()) - 1, *read, buffer_of(graph, t),
                              of == graph.converted_buffers.end() ? kNone : of->first});
       constants.erase(read);

@@ -107,7 +107,8 @@ Work with_stored_weight(Work work, const Primitive& what, const KernelCall& call
   const bool dequantises = kernel == nullptr && is_bitsandbytes(format);
   if (format == WeightFormat::as_computed || (gemm == nullptr && kernel == nullptr && !dequantises)) return work;
   for (const OperandView& view : calls.at(call.reads)) {
-    if (view.buffer == kNone) continue;
+    // Those of backward are the schedule's, behind the graph's; weights are the graph's.
+    if (view.buffer == kNone || static_cast<std::size_t>(view.buffer) >= graph.buffers.size()) continue;
     const Buffer& buffer = graph.buffers[static_cast<std::size_t>(view.buffer)];
     const std::int64_t dense = distinct_bytes(view);
     if (buffer.category != Category::parameters || buffer.bytes >= dense) continue;

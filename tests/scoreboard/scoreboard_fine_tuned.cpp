@@ -1,5 +1,5 @@
-// Models that transformers, peft and bitsandbytes fine-tune: every figure of the first and the third step against PyTorch's
-// CUDA code (tests/recorders/fine_tuning.py). A run is called by the flags that plan it.
+// Models that transformers, peft and bitsandbytes fine-tune: every figure of the first and the third step against
+// PyTorch's CUDA code (tests/recorders/fine_tuning.py). A run is called by the flags that plan it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>

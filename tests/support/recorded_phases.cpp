@@ -17,7 +17,8 @@ std::vector<RecordedPhase> read_recorded_phases(const std::string& path, std::si
     std::istringstream fields(line);
     RecordedPhase phase;
     phase.words.resize(words);
-    const char between = line.find('\t') == std::string::npos ? ' ' : '\t';  // words may be of several, as a run's flags
+    const char between =
+        line.find('\t') == std::string::npos ? ' ' : '\t';  // words may be of several, as a run's flags
     for (std::string& word : phase.words) std::getline(fields, word, between);
     for (Reading* reading : {&phase.live, &phase.peak})
       fields >> reading->requested_bytes >> reading->allocated_bytes >> reading->reserved_bytes;

@@ -14,9 +14,9 @@ struct RecordedPhase {
   Reading live, peak;              // when the phase ends, and the highest within it
 };
 
-/// Lines of `words` words and six numbers, with tabs or one blank between them: the requested, allocated and reserved bytes of both readings. '#' begins a
-/// comment, the first other line names the columns. Throws std::runtime_error for a file that is not there or has no
-/// phase, and for a line of other columns.
+/// Lines of `words` words and six numbers, with tabs or one blank between them: the requested, allocated and reserved
+/// bytes of both readings. '#' begins a comment, the first other line names the columns. Throws std::runtime_error for
+/// a file that is not there or has no phase, and for a line of other columns.
 std::vector<RecordedPhase> read_recorded_phases(const std::string& path, std::size_t words);
 
 /// The plan's row of a phase, "forward". Throws std::runtime_error where it has none.

@@ -10,11 +10,13 @@
 
 #include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
+#include "estimator/report/sweep_table.h"
 #include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/emit_job.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/solve.h"
 #include "tools/answers/why_not_rented.h"
 #include "tools/commands/commands.h"
 #include "tools/options/commit_model.h"
@@ -154,7 +156,62 @@ std::string render(const FitReport& report, Format format, const TextStyle& styl
   return fit_text(report, style, today());
 }
 
+std::vector<std::string> names_of_gpus(const FitOptions& options) {
+  if (!options.on.empty()) return options.on;
+  if (!options.run.gpu.empty()) return {options.run.gpu};
+  return gpu_names();
+}
+
+std::string render(std::span<const SweepRow> rows, const std::string& solved, Format format, const TextStyle& style) {
+  const std::vector<std::string> names = {"gpu", solved};
+  switch (format) {
+    case Format::json: return sweep_json_lines(names, rows);
+    case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
+    case Format::md: return sweep_md(names, rows);
+    case Format::table: break;
+  }
+  return sweep_text(names, rows, style);
+}
+
+// Prices and several GPUs are of the largest batch.
+void refuse_beside_solve(const FitOptions& options) {
+  const std::pair<const char*, bool> flags[] = {
+      {"--gpus", !options.gpus.empty()},     {"--provider", !options.providers.empty()},
+      {"--region", !options.region.empty()}, {"--spot", options.spot},
+      {"--budget", !options.budget.empty()}, {"--samples", !options.samples.empty()},
+      {"--emit", !options.emit.empty()},     {"--prices", !options.prices.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given) throw Error(std::string(flag) + " is not for --solve " + options.solve, ErrorKind::usage);
+}
+
+int run_solve(const FitOptions& options) {
+  refuse_beside_solve(options);
+  const Format format = format_of(options.output);
+  (void)gpus_of(options);  // checked
+  std::vector<SweepRow> rows;
+  std::string notes, flags;
+  if (options.solve != "batch")
+    notes = "  at a batch of " + (options.run.batch.empty() ? "1" : options.run.batch) + "; --batch is another\n";
+  for (const SolvedRow& solved : solve({options.run, options.solve, names_of_gpus(options), options.max_batch})) {
+    rows.push_back(solved.row);
+    if (solved.fits())
+      flags += (options.run.gpu.empty() ? "--gpu " + solved.row.values[0] + " " : "") + solved.flags + "\n";
+    if (solved.fits() && solved.models_most)
+      notes += "  " + solved.row.values[0] + ": the model takes no " + options.solve + " above " +
+               solved.row.values[1] + "\n";
+  }
+  for (const OutputFile& file : files_of(options.output))
+    write_report(file, render(rows, options.solve, file.format, file_style(options.output)));
+  if (format != Format::table || !options.output.quiet)
+    write_stdout(render(rows, options.solve, format, terminal_style(options.output)) +
+                 (format == Format::table ? notes : ""));
+  else
+    write_stdout(flags);
+  return flags.empty() ? 1 : 0;
+}
+
 int run_fit(FitOptions options) {
+  if (!options.solve.empty()) return run_solve(options);
   const Engine engine = engine_of(options);
   const std::vector<std::string> job_files = take_job_files(options.output, engine);
   const Format format = format_of(options.output);

@@ -86,6 +86,8 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       ->expected(0, 1)
       ->type_name("[N]")
       ->group(question);
+  add("--solve", options.solve, "seq|batch|rank|layers|micro-batches|set.NAME",
+      "Finds the largest value of this number that fits each GPU, of micro-batches the fewest, at the given batch");
   command.add_option("--provider", options.providers, "Only instances of these clouds, comma-separated")
       ->delimiter(',')
       ->type_name("NAME")

@@ -28,11 +28,16 @@ double number(std::string_view key, const std::string& text) {
 std::vector<std::string> targets_of(const std::string& text) {
   std::vector<std::string> targets;
   for (const std::string_view target : split(text, '+')) {
-    const auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_.*?-").find(c) != std::string_view::npos; };
+    const auto belongs = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+             std::string_view("_.*?-").find(c) != std::string_view::npos;
+    };
     if (target.empty() || !std::ranges::all_of(target, belongs))
-      refuse_lora("\"" + std::string(target) + "\" cannot be a module's name: letters, digits, underscores and dots; * and ? "
-             "stand for any, + is between two");
-    if (std::ranges::find(targets, target) != targets.end()) refuse_lora("\"" + std::string(target) + "\" is named twice");
+      refuse_lora("\"" + std::string(target) +
+                  "\" cannot be a module's name: letters, digits, underscores and dots; * and ? "
+                  "stand for any, + is between two");
+    if (std::ranges::find(targets, target) != targets.end())
+      refuse_lora("\"" + std::string(target) + "\" is named twice");
     targets.emplace_back(target);
   }
   return targets;
@@ -51,8 +56,10 @@ Lora lora_of_flag(const std::string& text) {
     if (equals == std::string_view::npos) refuse_lora("\"" + std::string(pair) + "\" is not KEY=VALUE");
     std::string key(pair.substr(0, equals));
     const std::string value(pair.substr(equals + 1));
-    if (key == "lora_alpha" || key == "lora_dropout" || key == "target_modules") key = key == "target_modules" ? "targets" : key.substr(5);
-    if (std::ranges::find(keys, key) == keys.end()) refuse_lora("unknown key \"" + key + "\"" + did_you_mean(key, keys));
+    if (key == "lora_alpha" || key == "lora_dropout" || key == "target_modules")
+      key = key == "target_modules" ? "targets" : key.substr(5);
+    if (std::ranges::find(keys, key) == keys.end())
+      refuse_lora("unknown key \"" + key + "\"" + did_you_mean(key, keys));
     if (key == "rank") key = "r";
     if (std::ranges::find(seen, key) != seen.end()) refuse_lora(key + " is given twice");
     if (key == "r") lora.rank = whole_number("--lora r", value, 1, kMostRanks);

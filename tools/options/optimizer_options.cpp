@@ -58,7 +58,9 @@ std::optional<OptimizerConfig> bitsandbytes_optimizer(const std::string& text) {
     if (there) name.erase(at, size);
     return there;
   };
-  const auto take_end = [&](std::string_view end) { return take(name.ends_with(end), name.size() - std::min(end.size(), name.size()), end.size()); };
+  const auto take_end = [&](std::string_view end) {
+    return take(name.ends_with(end), name.size() - std::min(end.size(), name.size()), end.size());
+  };
   BitsandbytesOptimizer of;
   of.paged = take(name.starts_with("paged"), 0, 5);
   of.eight_bit = take_end("8bit");
@@ -117,7 +119,8 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
   }
   if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(o.optimizer)) {
     if (!o.optimizer_impl.empty())
-      throw Error("--opt-impl is torch.optim's: bitsandbytes' " + o.optimizer + " has one implementation", ErrorKind::usage);
+      throw Error("--opt-impl is torch.optim's: bitsandbytes' " + o.optimizer + " has one implementation",
+                  ErrorKind::usage);
     config = *of_library;
     refuse_unknown_kernel(*config.bitsandbytes);
     config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
@@ -125,7 +128,8 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
   }
   Choices<OptimizerConfig> known = optimizers();
   for (const std::string& name : optimizer_names())
-    if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(name)) known.emplace_back(name, *of_library);
+    if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(name))
+      known.emplace_back(name, *of_library);
   config = choose<OptimizerConfig>("--opt", o.optimizer.empty() ? "sgd" : o.optimizer, known);
   // 1.13 runs the for-loop implementation unless told otherwise; 2.0 made foreach the default on CUDA.
   config.impl =

@@ -41,8 +41,10 @@ void refuse_training_flags(const RunOptions& o) {
 }
 
 void refuse_inference_flags(const RunOptions& o) {
-  const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},       {"--prompt", !o.prompt.empty()},
-                                                {"--generate", !o.generate.empty()}, {"--cache", !o.cache.empty()},
+  const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},
+                                                {"--prompt", !o.prompt.empty()},
+                                                {"--generate", !o.generate.empty()},
+                                                {"--cache", !o.cache.empty()},
                                                 {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
     if (given) throw Error(std::string(name) + " needs --mode infer", ErrorKind::usage);

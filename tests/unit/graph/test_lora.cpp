@@ -86,7 +86,8 @@ TEST_CASE("all-linear is every linear layer but the last one, the head") {
 TEST_CASE("--lora of a model with adapters of its own, and of none of its layers, is refused") {
   RunConfig run;
   run.lora = Lora{.targets = {"all-linear"}};
-  CHECK_THROWS_WITH_AS(plan_of(kMlp + "lora: {targets: [fc1]}\n", run), "--lora: the model has adapters of its own (lora:)", Error);
+  CHECK_THROWS_WITH_AS(plan_of(kMlp + "lora: {targets: [fc1]}\n", run),
+                       "--lora: the model has adapters of its own (lora:)", Error);
   run.lora = Lora{.targets = {"fc3"}};
   CHECK_THROWS_AS(plan_of(kMlp, run), Error);
 }

@@ -47,7 +47,8 @@ TEST_CASE("paged states of 100,000 elements are managed memory, their scales are
   const std::vector<OptimizerParameter> parameters{{100'000}, {99'999}};
   CHECK(states_of({Rule::adamw, true, true}, parameters) ==
         std::vector<std::int64_t>{1024, 1024, 4 * 391, 4 * 391, 99'999, 99'999, 4 * 391, 4 * 391});
-  const OptimizerConfig config{.kind = OptimizerKind::none, .bitsandbytes = BitsandbytesOptimizer{Rule::adamw, true, true}};
+  const OptimizerConfig config{.kind = OptimizerKind::none,
+                               .bitsandbytes = BitsandbytesOptimizer{Rule::adamw, true, true}};
   CHECK(managed_bytes(parameters, config) == 2 * 100'000);
   CHECK(managed_bytes(parameters, {.kind = OptimizerKind::adamw}) == 0);
 }

@@ -53,7 +53,8 @@ TEST_CASE("--lora refuses what LoraConfig does not take") {
 }
 
 TEST_CASE("bitsandbytes' optimizers have its names and transformers'") {
-  for (const char* name : {"adamw8bit", "AdamW8bit", "adamw_8bit", "adamw_bnb_8bit"}) CHECK(optimizer_called(name) == "adamw8bit");
+  for (const char* name : {"adamw8bit", "AdamW8bit", "adamw_8bit", "adamw_bnb_8bit"})
+    CHECK(optimizer_called(name) == "adamw8bit");
   CHECK(optimizer_called("paged_adamw_32bit") == "paged_adamw32bit");
   CHECK(optimizer_called("paged_adamw") == "paged_adamw32bit");
   CHECK(optimizer_called("PagedLion8bit") == "paged_lion8bit");
