@@ -277,6 +277,13 @@ TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
   return y;
 }
 
+bool takes_no_fused_kernel(const LayerBuilder& b, TensorId x, std::int64_t heads) {
+  const Shape in = b.shape(x);
+  const StridedTensor divided = dense_tensor({in[0], heads, in[1], in[2] / heads}, {0, 2, 1, 3});
+  const AttentionCall call{.query = divided, .key = divided, .value = divided, .dtype = b.dtype(x), .mask = {}};
+  return choose_attention(call, b.gpu(), b.run().pytorch, wanted(b.run())) == AttentionBackend::math;
+}
+
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
   if (a.mask != kNone && is_floating(b.dtype(a.mask))) a.mask = b.cached_cast(a.mask);
   a.value = b.cached_cast(a.value);

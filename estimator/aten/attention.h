@@ -18,6 +18,9 @@ struct AttentionArguments {
 /// autocast its operands are cast. Throws Error where a backend that was asked for cannot run the call.
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments arguments);
 
+/// Whether no fused kernel takes x [batch, tokens, features], divided into heads, as its own queries, keys and values.
+bool takes_no_fused_kernel(const LayerBuilder& b, TensorId x, std::int64_t heads);
+
 /// A boolean mask as 0 and -inf of `dtype` (aten/src/ATen/native/transformers/attention.cpp,
 /// convert_boolean_attn_mask).
 TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype);

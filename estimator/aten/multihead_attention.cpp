@@ -93,8 +93,8 @@ TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) 
   return mha.batch_first ? transpose(b, y, 1, 0) : y;
 }
 
-// The same where the numbers of a token lie apart: the kernels are asked whether they take x itself, divided into
-// heads. The projections get their bias on their way into one tensor of all heads, softmax writes over the scores,
+// The same where no fused kernel takes x itself, divided into heads, which they are asked: where the numbers of a token lie
+// apart, or a head has a size that is not aligned. The projections get their bias on their way into one tensor of all heads, softmax writes over the scores,
 // and the mixed values go to the queries' place (aten/src/ATen/native/transformers/attention.cpp).
 TensorId by_products(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const Shape in = b.shape(x);
@@ -121,7 +121,7 @@ TensorId by_products(LayerBuilder& b, TensorId x, const MultiheadAttention& mha)
 // torch._native_multi_head_attention: what the fused kernels need, without a copy.
 TensorId fast_path(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const Shape in = b.shape(x);
-  if (b.strides(x)[2] != 1) return by_products(b, x, mha);
+  if (b.strides(x)[2] != 1 || takes_no_fused_kernel(b, x, mha.heads)) return by_products(b, x, mha);
   const TensorId packed = linear_below_autograd(b, x, mha.in_weight, mha.in_bias);
   const std::array<std::int64_t, 3> sizes{in[2], in[2], in[2]};
   std::vector<TensorId> qkv = split(b, packed, 2, sizes, "SplitBackward0");

@@ -275,7 +275,7 @@ expect 2 'a size needs a unit' $model --gpu 24
 for flag in --opt=adam --micro-batches=2 --checkpoint=block --optimizer-in-backward --offload=saved --master=fp32; do
   expect 2 ' is for training: leave it out with --mode infer' $model --mode infer "$flag"
 done
-for flag in --phase=decode --prompt=3 --generate=3 --cache=paged --weights=int8; do
+for flag in --phase=decode --prompt=3 --generate=3 --cache=paged; do
   expect 2 ' needs --mode infer' $model "$flag"
 done
 expect 2 '--prompt belongs to --phase' $model --mode infer --prompt 3
@@ -289,6 +289,15 @@ expect 2 'leave out --precision bf16' $model --amp fp16 --precision bf16
 expect 2 'are redundant' $model --amp fp16 --precision amp=fp16
 expect 2 '--amp expects fp16 or bf16' $model --amp fp8
 expect 2 '--weights int8 stores' $model --precision int8
+expect 2 'purely quantized models' $model --weights nf4
+expect 2 'cannot be trained: they are for inference' $model --weights int4 --lora r=8
+expect 2 'did you mean "targets"' $model --lora r=8,target=fc1
+expect 2 '--lora is for training' $model --lora r=8 --mode infer
+expect 0 '"lora": "r=8,alpha=8,targets=all-linear"' $model -b 2 --lora r=8 --weights nf4 --opt adamw_8bit --format json
+expect 2 'Unsupported optimizer name: lamb' $model --opt lamb8bit
+expect 0 'micro-batches' fit $model --solve micro-batches --batch 8 --gpu t4
+expect 2 'did you mean "batch"' fit $model --solve bach --gpu t4
+expect 2 'is not for --solve' fit $model --solve batch --gpu t4 --spot
 expect 2 'the weights are fp32 already' $model --master fp32
 expect 2 'did you mean "block"' $model --checkpoint blok
 expect 2 'expects a whole number' $model --checkpoint every=0
