@@ -6,7 +6,8 @@
 // is mean over the last two dimensions (aten/src/ATen/native/AdaptiveAveragePooling.cpp), which saves only sizes;
 // before 2.0 mean.dim saved its input. Of a channels-last input it is then given channels-last strides by as_strided_,
 // a node of its own, whose backward copies the gradient into zeros. Any other size saves the input, has a kernel of its
-// own and gives its results in the memory format that the input suggests.
+// own and gives its results in the memory format that the input suggests, of a contiguous copy where that is contiguous
+// and the input is not.
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/windows.h"
@@ -41,8 +42,11 @@ TensorId mean(LayerBuilder& b, TensorId x, aten::Over over) {
   // Windows overlap where the sizes do not divide; on average each input element is read about once.
   const Pooling work{in.elements(), 1};
   const MemoryFormat format = b.suggested_format(x);
+  const bool copied = format == MemoryFormat::contiguous && !b.contiguous(x) && b.run().scratch != Scratch::none;
+  const TensorId rows =
+      copied ? b.emit(Operator::clone, Copy{in.elements()}, {x}, {in, dtype, Placing::contiguous}) : x;
   const TensorId y =
-      b.emit(Operator::_adaptive_avg_pool2d, work, {x}, {out, dtype, Placing::given, strides_in(format, out)});
+      b.emit(Operator::_adaptive_avg_pool2d, work, {rows}, {out, dtype, Placing::given, strides_in(format, out)});
   if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x}))
     node.give(x, node.run(Operator::_adaptive_avg_pool2d_backward, work, {node.grad(), x},
                           {in, dtype, Placing::given, strides_in(format, in)}));

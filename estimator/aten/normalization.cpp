@@ -127,11 +127,10 @@ namespace {
 
 // What its kernels cannot read is copied once its results are there.
 std::vector<TensorId> group_norm_forward(LayerBuilder& b, const GroupNorm& work, TensorId x,
-                                         std::span<const OutputSpec> outputs, bool copied) {
+                                         std::span<const OutputSpec> outputs, bool copied, Placing placing) {
   if (!copied) return b.emit_many(Operator::native_group_norm, work, std::array{x}, outputs);
   std::vector<TensorId> results = b.emit_many(Operator::empty, Marker{}, std::array{x}, outputs);
-  const TensorId rows =
-      b.emit(Operator::clone, Copy{b.elements(x)}, {x}, {b.shape(x), b.dtype(x), Placing::contiguous});
+  const TensorId rows = b.emit(Operator::clone, Copy{b.elements(x)}, {x}, {b.shape(x), b.dtype(x), placing});
   b.emit_many(Operator::native_group_norm, work, std::array{rows, results[0], results[1], results[2]}, {});
   return results;
 }
@@ -143,8 +142,9 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
   const bool keeps_layout = !b.before(kGroupNormLayouts) && b.shape(x).rank() == 4 &&
                             b.suggested_format(x) == MemoryFormat::channels_last && !b.contiguous(x);
   const MemoryFormat format = keeps_layout ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-  if (keeps_layout || b.before(kGroupNormLayouts)) x = contiguous(b, x, format);
-  const bool copied = !keeps_layout && !b.contiguous(x) && copies(b);  // by the operator, for its kernels alone
+  if (b.before(kGroupNormLayouts)) x = contiguous(b, x, format);
+  const bool dense = keeps_layout ? is_channels_last(b.shape(x), b.strides(x)) : b.contiguous(x);
+  const bool copied = !dense && copies(b);  // by the operator, for its kernels alone
   const Placing placing = keeps_layout ? Placing::channels_last : Placing::contiguous;
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -157,7 +157,7 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
                  .dtype = dtype};
   const OutputSpec group{{shape[0], groups}, dtype};
   const OutputSpec outputs[] = {{shape, dtype, placing}, group, group};
-  const std::vector<TensorId> results = group_norm_forward(b, work, x, outputs, copied);
+  const std::vector<TensorId> results = group_norm_forward(b, work, x, outputs, copied, placing);
   b.extra({weight, bias});
   b.attributes({{Attribute::eps, eps}});
   if (x != given_x) b.hold({given_x});  // group_norm's own argument, which it copied
@@ -169,7 +169,7 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
     if (node.needs(x)) gradients.front().placing = placing;
     const Operand dy = node.contiguous(node.grad(), format);
     Operand rows = x;
-    if (copied) rows = node.run(Operator::clone, Copy{shape.elements()}, {x}, {shape, dtype, Placing::contiguous});
+    if (copied) rows = node.run(Operator::clone, Copy{shape.elements()}, {x}, {shape, dtype, placing});
     std::vector<Operand> reads{dy, rows, results[1], results[2]};
     if (weight != kNone) reads.push_back(weight);
     const std::vector<Operand> made = node.run_many(Operator::native_group_norm_backward, work, reads, gradients);

@@ -216,6 +216,10 @@ class GraphBuilder {
   }
 
   void refuse_trained_weights() const {
+    // bitsandbytes/functional.py, quantize_4bit
+    if (is_bitsandbytes(run_.weights) && run_.precision == DType::fp64)
+      throw Error("bitsandbytes refuses fp64: \"Blockwise 4bit quantization only supports 16/32-bit floats\"",
+                  ErrorKind::usage);
     if (run_.weights == WeightFormat::as_computed || run_.mode == Mode::infer) return;
     if (!is_bitsandbytes(run_.weights))
       throw Error("weights in int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage)

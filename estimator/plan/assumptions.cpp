@@ -123,7 +123,8 @@ class Collector {
           "weights in " + format +
               " are loaded and computed with as by transformers 5.23 and bitsandbytes 0.50: from_pretrained() in " +
               std::string(name_of(loaded_type(run_))) + (prepared ? ", then prepare_model_for_kbit_training()" : "") +
-              (run_.weights == WeightFormat::int8 ? "; no batch has columns of outliers" : ""));
+              (run_.weights == WeightFormat::int8 ? "; no batch has columns of outliers" : ""),
+          run_.weights == WeightFormat::int8 ? "no outliers" : "");
     } else if (run_.weights != WeightFormat::as_computed) {
       add("weights", "weights stored in " + format + " take what their format says");
     }

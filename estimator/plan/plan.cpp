@@ -47,6 +47,17 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
 }
 
+// bitsandbytes' tensors are whole on each GPU. What sharding them takes was not recorded.
+void refuse_shards(const RunConfig& run, const Strategy& strategy) {
+  if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
+  const char* const what = is_bitsandbytes(run.weights)                ? "weights that bitsandbytes stores"
+                           : run.optimizer.bitsandbytes.has_value() ? "bitsandbytes' optimizers"
+                                                                       : nullptr;
+  if (what == nullptr) return;
+  throw Error("how ranks share " + std::string(what) + " is not planned", ErrorKind::usage)
+      .help("--zero ddp keeps all of them on each GPU; gpuplan shadow --gpus N runs a script that shards them");
+}
+
 }  // namespace
 
 void Plan::move_to(const Gpu* gpu) {
@@ -62,6 +73,7 @@ void Plan::replay_step() {
 Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Strategy& strategy,
                bool calls) {
   if (gpu != nullptr) refuse_arithmetic(run, *gpu);
+  refuse_shards(run, strategy);
   Plan plan;
   plan.model = &model;
   plan.names_gpu = gpu != nullptr;

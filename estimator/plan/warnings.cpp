@@ -6,9 +6,11 @@
 #include <variant>
 
 #include "estimator/aten/recurrent.h"
+#include "estimator/base/format.h"
 #include "estimator/base/integers.h"
 #include "estimator/base/list_text.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/plan/run_names.h"
 
 namespace gpuplan {
 namespace {
@@ -45,6 +47,23 @@ std::vector<std::string> idle_flags(const Graph& graph, const RunConfig& run) {
   if (run.attention != Attention::automatic && std::ranges::none_of(graph.layers, attends))
     warnings.emplace_back("no layer is attention: --attention changes nothing");
   return warnings;
+}
+
+// bitsandbytes' modules take the place of linear ones: embeddings, convolutions and the experts of a mixture, which are
+// parameters of their own, stay as they are.
+std::vector<std::string> about_stored_weights(const Graph& graph, const RunConfig& run) {
+  if (!is_bitsandbytes(run.weights)) return {};
+  std::int64_t stored = 0, all = 0;
+  for (const ParameterTensor& p : graph.parameters) {
+    if (p.trainable) continue;
+    const Tensor& t = graph.tensors[index(p.tensor)];
+    const std::int64_t elements = t.shape.elements();
+    all += elements;
+    if (graph.buffers[index(t.buffer)].bytes < elements * size_of(t.dtype)) stored += elements;
+  }
+  if (all == 0 || stored >= all - stored) return {};
+  return {"--weights " + std::string(name_of(run.weights)) + " stores " + format_count(stored) + " of " + format_count(all) +
+          " frozen numbers so: bitsandbytes replaces linear layers but the head, no embedding, convolution or expert"};
 }
 
 // cuDNN was asked on a machine without a GPU.
@@ -128,6 +147,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   if (named_gpu != nullptr && named_gpu->memory_assumed)
     warnings.push_back("no published reading of the memory of " + named_gpu->title +
                        " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
+  for (std::string& warning : about_stored_weights(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_volumes(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_recorded_operators(model, graph, named_gpu)) warnings.push_back(std::move(warning));
