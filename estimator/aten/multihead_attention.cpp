@@ -93,9 +93,10 @@ TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) 
   return mha.batch_first ? transpose(b, y, 1, 0) : y;
 }
 
-// The same where no fused kernel takes x itself, divided into heads, which they are asked: where the numbers of a token lie
-// apart, or a head has a size that is not aligned. The projections get their bias on their way into one tensor of all heads, softmax writes over the scores,
-// and the mixed values go to the queries' place (aten/src/ATen/native/transformers/attention.cpp).
+// The same where no fused kernel takes x itself, divided into heads, which they are asked: where the numbers of a token
+// lie apart, or a head has a size that is not aligned. The projections get their bias on their way into one tensor of
+// all heads, softmax writes over the scores, and the mixed values go to the queries' place
+// (aten/src/ATen/native/transformers/attention.cpp).
 TensorId by_products(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const Shape in = b.shape(x);
   const std::int64_t heads = mha.heads, tokens = in[1], head = in[2] / heads;

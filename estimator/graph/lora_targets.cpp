@@ -65,7 +65,8 @@ void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
   std::string list;
   for (std::size_t n = 0; n < std::min(names.size(), kNamesShown); ++n) list += (n > 0 ? ", " : "") + names[n];
   if (lora_->targets[i] == kAllLinear)
-    throw refused(i, "the model has no Linear or Conv1D layer" + std::string(list.empty() ? "" : " but its head, " + list))
+    throw refused(i,
+                  "the model has no Linear or Conv1D layer" + std::string(list.empty() ? "" : " but its head, " + list))
         .help(list.empty() ? "lora adapts Linear and Conv1D layers" : "targets=" + list + " adapts the head");
   throw refused(
       i, "no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))

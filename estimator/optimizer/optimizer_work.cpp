@@ -28,7 +28,8 @@ void check(const RunConfig& run) {
   if (run.optimizer_in_backward && run.master_weights)
     refuse("master weights and an optimizer in backward exclude each other", "choose one of them");
   if (run.offload_optimizer && run.optimizer.bitsandbytes)
-    refuse("bitsandbytes' optimizers step on the GPU", "--opt paged_adamw8bit keeps states on the host where there is no room");
+    refuse("bitsandbytes' optimizers step on the GPU",
+           "--opt paged_adamw8bit keeps states on the host where there is no room");
   if (run.offload_optimizer && run.scales_gradients())
     refuse("a GradScaler does not step an optimizer on the host", "bf16 autocast needs no scaler");
 }

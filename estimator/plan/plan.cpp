@@ -50,9 +50,9 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
 // bitsandbytes' tensors are whole on each GPU. What sharding them takes was not recorded.
 void refuse_shards(const RunConfig& run, const Strategy& strategy) {
   if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
-  const char* const what = is_bitsandbytes(run.weights)                ? "weights that bitsandbytes stores"
+  const char* const what = is_bitsandbytes(run.weights)             ? "weights that bitsandbytes stores"
                            : run.optimizer.bitsandbytes.has_value() ? "bitsandbytes' optimizers"
-                                                                       : nullptr;
+                                                                    : nullptr;
   if (what == nullptr) return;
   throw Error("how ranks share " + std::string(what) + " is not planned", ErrorKind::usage)
       .help("--zero ddp keeps all of them on each GPU; gpuplan shadow --gpus N runs a script that shards them");

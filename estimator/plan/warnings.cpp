@@ -62,7 +62,8 @@ std::vector<std::string> about_stored_weights(const Graph& graph, const RunConfi
     if (graph.buffers[index(t.buffer)].bytes < elements * size_of(t.dtype)) stored += elements;
   }
   if (all == 0 || stored >= all - stored) return {};
-  return {"--weights " + std::string(name_of(run.weights)) + " stores " + format_count(stored) + " of " + format_count(all) +
+  return {"--weights " + std::string(name_of(run.weights)) + " stores " + format_count(stored) + " of " +
+          format_count(all) +
           " frozen numbers so: bitsandbytes replaces linear layers but the head, no embedding, convolution or expert"};
 }
 

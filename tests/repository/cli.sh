@@ -297,6 +297,8 @@ expect 0 '"lora": "r=8,alpha=8,targets=all-linear"' $model -b 2 --lora r=8 --wei
 expect 2 'Unsupported optimizer name: lamb' $model --opt lamb8bit
 expect 0 'micro-batches' fit $model --solve micro-batches --batch 8 --gpu t4
 expect 2 'did you mean "batch"' fit $model --solve bach --gpu t4
+expect 0 'combinations fit' fit $model --batch 8 --gpu t4 --may amp,micro-batches
+expect 2 'did you mean "amp"' fit $model --gpu t4 --may ampp
 expect 2 'is not for --solve' fit $model --solve batch --gpu t4 --spot
 expect 2 'the weights are fp32 already' $model --master fp32
 expect 2 'did you mean "block"' $model --checkpoint blok

@@ -14,6 +14,7 @@
 #include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
+#include "tools/answers/combinations.h"
 #include "tools/answers/emit_job.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/solve.h"
@@ -162,8 +163,8 @@ std::vector<std::string> names_of_gpus(const FitOptions& options) {
   return gpu_names();
 }
 
-std::string render(std::span<const SweepRow> rows, const std::string& solved, Format format, const TextStyle& style) {
-  const std::vector<std::string> names = {"gpu", solved};
+std::string render(std::span<const SweepRow> rows, const std::vector<std::string>& names, Format format,
+                   const TextStyle& style) {
   switch (format) {
     case Format::json: return sweep_json_lines(names, rows);
     case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
@@ -174,19 +175,20 @@ std::string render(std::span<const SweepRow> rows, const std::string& solved, Fo
 }
 
 // Prices and several GPUs are of the largest batch.
-void refuse_beside_solve(const FitOptions& options) {
+void refuse_beside(const std::string& asked, const FitOptions& options) {
   const std::pair<const char*, bool> flags[] = {
       {"--gpus", !options.gpus.empty()},     {"--provider", !options.providers.empty()},
       {"--region", !options.region.empty()}, {"--spot", options.spot},
       {"--budget", !options.budget.empty()}, {"--samples", !options.samples.empty()},
       {"--emit", !options.emit.empty()},     {"--prices", !options.prices.empty()}};
   for (const auto& [flag, given] : flags)
-    if (given) throw Error(std::string(flag) + " is not for --solve " + options.solve, ErrorKind::usage);
+    if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
 }
 
 int run_solve(const FitOptions& options) {
-  refuse_beside_solve(options);
+  refuse_beside("--solve " + options.solve, options);
   const Format format = format_of(options.output);
+  const std::vector<std::string> names = {"gpu", options.solve};
   (void)gpus_of(options);  // checked
   std::vector<SweepRow> rows;
   std::string notes, flags;
@@ -201,16 +203,46 @@ int run_solve(const FitOptions& options) {
                solved.row.values[1] + "\n";
   }
   for (const OutputFile& file : files_of(options.output))
-    write_report(file, render(rows, options.solve, file.format, file_style(options.output)));
+    write_report(file, render(rows, names, file.format, file_style(options.output)));
   if (format != Format::table || !options.output.quiet)
-    write_stdout(render(rows, options.solve, format, terminal_style(options.output)) +
-                 (format == Format::table ? notes : ""));
+    write_stdout(render(rows, names, format, terminal_style(options.output)) + (format == Format::table ? notes : ""));
   else
     write_stdout(flags);
   return flags.empty() ? 1 : 0;
 }
 
+// The fastest combination, and a few of those that are slower or do not fit.
+int run_may(const FitOptions& options) {
+  refuse_beside("--may", options);
+  if (!options.on.empty() || !options.solve.empty())
+    throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
+  constexpr std::size_t kFitting = 6, kOthers = 3;
+  const Format format = format_of(options.output);
+  const std::vector<std::string> names = {"changes"};
+  std::vector<SweepRow> rows = combinations({options.run, options.may});
+  const auto fitting =
+      static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
+  const std::string best = fitting > 0 ? rows.front().values.front() : "";
+  for (const OutputFile& file : files_of(options.output))
+    write_report(file, render(rows, names, file.format, file_style(options.output)));
+  if (format == Format::table && options.output.quiet) {
+    write_stdout(best == "as asked" || best.empty() ? "" : best + "\n");
+  } else if (format != Format::table) {
+    write_stdout(render(rows, names, format, terminal_style(options.output)));
+  } else {
+    const std::size_t all = rows.size();
+    rows.resize(std::min(all, fitting + kOthers));
+    if (fitting > kFitting) rows.erase(rows.begin() + kFitting, rows.begin() + static_cast<std::ptrdiff_t>(fitting));
+    write_stdout(render(rows, names, format, terminal_style(options.output)) + "  " +
+                 format_count(static_cast<std::int64_t>(fitting)) + " of " +
+                 format_count(static_cast<std::int64_t>(all)) + " combinations fit" +
+                 (best.empty() ? "" : ", the fastest: " + best) + "\n");
+  }
+  return fitting > 0 ? 0 : 1;
+}
+
 int run_fit(FitOptions options) {
+  if (!options.may.empty()) return run_may(options);
   if (!options.solve.empty()) return run_solve(options);
   const Engine engine = engine_of(options);
   const std::vector<std::string> job_files = take_job_files(options.output, engine);

@@ -88,6 +88,14 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       ->group(question);
   add("--solve", options.solve, "seq|batch|rank|layers|micro-batches|set.NAME",
       "Finds the largest value of this number that fits each GPU, of micro-batches the fewest, at the given batch");
+  command
+      .add_option(
+          "--may", options.may,
+          "Finds the fastest combination of these changes that fits --gpu, at the given batch: amp, checkpoint, "
+          "lora, nf4, 8bit, offload, micro-batches")
+      ->delimiter(',')
+      ->type_name("CHANGE,...")
+      ->group(question);
   command.add_option("--provider", options.providers, "Only instances of these clouds, comma-separated")
       ->delimiter(',')
       ->type_name("NAME")

@@ -19,7 +19,7 @@ namespace gpuplan {
 struct FitOptions {
   RunOptions run;
   OutputOptions output;
-  std::vector<std::string> on, providers, gpus, zero;
+  std::vector<std::string> on, providers, gpus, zero, may;
   std::string max_batch, region, budget, prices, emit, samples, epochs, network, wrap, solve;
   bool spot = false, find_unused = false;
 

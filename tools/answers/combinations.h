@@ -1,0 +1,25 @@
+// gpuplan fit --may checkpoint,amp,lora,...: which of these changes, together, make a step fit, the fastest first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/search/sweep_row.h"
+#include "tools/options/run_options.h"
+
+namespace gpuplan {
+
+/// The words that --may takes.
+std::vector<std::string> combined_words();
+
+struct CombinationQuestion {
+  RunOptions run;                  // --gpu names the GPU
+  std::vector<std::string> words;  // of combined_words()
+};
+
+/// A row a combination, its flags as the value: those that fit, by their throughput, the plainest first where that is
+/// not known; then those that do not, by what they need. What the run has already, or a library refuses beside another
+/// change, is in none. Throws Error (usage) for a word that is none, and what every combination is refused for.
+std::vector<SweepRow> combinations(const CombinationQuestion& question);
+
+}  // namespace gpuplan
