@@ -136,6 +136,24 @@ class ModuleTest(unittest.TestCase):
                 gpuplan.estimate(model, batch, **options)
 
 
+class BitsandbytesTest(unittest.TestCase):
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_its_optimizers_are_called_as_the_program_calls_them(self):
+        from types import SimpleNamespace
+
+        from gpuplan.modules import optimizer_flags
+
+        def named(cls, bits, paged):
+            made = type(cls, (), {"__module__": "bitsandbytes.optim.adamw"})()
+            made.is_paged, made.args = paged, SimpleNamespace(optim_bits=bits)
+            return optimizer_flags(made)["optimizer"]
+
+        self.assertEqual(named("AdamW", 8, False), "adamw8bit")  # transformers' optim="adamw_bnb_8bit"
+        self.assertEqual(named("AdamW", 8, True), "paged_adamw8bit")
+        self.assertEqual(named("PagedAdamW32bit", 32, True), "paged_adamw_bnb")
+        self.assertEqual(named("Lion8bit", 8, False), "lion8bit")
+
+
 class Lit(torch.nn.Module if torch else object):
     """As a LightningModule: it trains itself by these two methods."""
 

@@ -83,9 +83,17 @@ def _on_inputs(model: nn.Module, batch: Any) -> Any:
     return model(*batch[:max(1, len(taken))])
 
 
+def bitsandbytes_name(optimizer: Any) -> str:
+    """paged_adamw8bit: AdamW(optim_bits=8, is_paged=True) is one, as PagedAdamW8bit is."""
+    rule = type(optimizer).__name__.lower().replace("paged", "").replace("8bit", "").replace("32bit", "")
+    return f"{'paged_' if optimizer.is_paged else ''}{rule}{'8bit' if optimizer.args.optim_bits == 8 else '_bnb'}"
+
+
 def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     """What the program calls an optimizer and how it is built: its class, momentum, amsgrad, weight decay, foreach or fused.
     Warns of what a plan has no flag for."""
+    if type(optimizer).__module__.startswith("bitsandbytes."):
+        return {"optimizer": bitsandbytes_name(optimizer)}
     name, groups = type(optimizer).__name__.lower(), optimizer.param_groups
     options: Dict[str, Any] = dict(groups[0]) if groups else {}
     if name == "sgd" and options.get("momentum"):
