@@ -21,7 +21,7 @@ void lower(LayerBuilder& b) {
   const bool own = b.input_count() == 1;
   const TensorId weight = aten::weight(b, own, "weight", 1, {n, k});
   const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
-  b.output(b.stored() ? aten::stored_linear(b, x, weight, n, bias) : aten::linear(b, x, weight, bias));
+  b.output(own && b.stored() ? aten::stored_linear(b, x, weight, n, bias) : aten::linear(b, x, weight, bias));
 }
 
 const LayerDef kLayers[] = {

@@ -150,7 +150,7 @@ std::string recording_of(const LayerBuilder& b, std::span<const TensorId> x, DTy
     if (b.is_word(prefix + "forward") && b.word(prefix + "forward") == "refused")
       b.fail(prefix + "forward",
              "PyTorch's " + std::string(b.word("operator")) + " does not take " + std::string(name_of(type)));
-    if (const std::string name = prefix + std::string(direction); !b.is_none(name)) return name;
+    if (std::string name = prefix + std::string(direction); !b.is_none(name)) return name;
   }
   return std::string(direction);
 }

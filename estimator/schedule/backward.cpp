@@ -170,7 +170,7 @@ class Engine {
     else if (const auto* gemm = std::get_if<Gemm>(&op.what))
       as_they_lie = of_strided(op, *gemm);
     if (!as_they_lie) return &op.what;
-    sums_.emplace_back(*std::move(as_they_lie));
+    sums_.emplace_back(*as_they_lie);
     return &sums_.back();
   }
 

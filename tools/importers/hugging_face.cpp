@@ -76,7 +76,7 @@ std::string quantization_of(const JsonValue& quantization) {
     const JsonValue* const value = quantization.find(key);
     return value != nullptr && value->kind == JsonValue::Kind::boolean && value->boolean;
   };
-  const std::string method = text("quant_method").empty() ? "unnamed" : text("quant_method");
+  std::string method = text("quant_method").empty() ? "unnamed" : text("quant_method");
   if (is_set("load_in_4bit") || is_set("_load_in_4bit")) return method + " 4-bit";
   if (is_set("load_in_8bit") || is_set("_load_in_8bit")) return method + " 8-bit";
   for (const char* bits : {"bits", "w_bit", "nbits"})
