@@ -36,7 +36,7 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
     if (!lora_.take(def, node, path)) return outputs;
-    adapt(path, written.mark, inputs.front(), lowering_.builder().stored().has_value());
+    adapt(path, written.mark, inputs.front(), used.size() == 1 && lowering_.builder().stored());
     return adapted_;
   } catch (Error& e) {
     e.at(written.mark).context(node.where.empty() ? "in " + path : node.where);

@@ -306,7 +306,9 @@ Report make_report(const Plan& plan) {
   const RankStep& step = plan.step;
   Report r;
   r.model.name = plan.model->name;
-  r.model.verified = plan.model->verified;
+  // With adapters or stored weights it is another model than the one that was compared.
+  const RunConfig& run = plan.step.run;
+  if (!run.lora && !is_bitsandbytes(run.weights)) r.model.verified = plan.model->verified;
   if (!plan.model->sources.empty()) r.model.file = plan.model->sources.front()->name;
   r.run = step.run;
   if (plan.names_gpu) r.gpu = step.gpu;

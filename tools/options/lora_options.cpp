@@ -49,7 +49,7 @@ Lora lora_of_flag(const std::string& text) {
   constexpr std::int64_t kMostRanks = 1'000'000;
   Lora lora;
   lora.targets = {std::string(kAllLinear)};
-  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets"};
+  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets", "rslora"};
   std::vector<std::string> seen;
   for (const std::string_view pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
@@ -66,6 +66,9 @@ Lora lora_of_flag(const std::string& text) {
     if (key == "alpha") lora.alpha = number("alpha", value);
     if (key == "dropout") lora.dropout = number("dropout", value);
     if (key == "targets") lora.targets = targets_of(value);
+    // alpha / sqrt(r) instead of alpha / r: no byte differs.
+    if (key == "rslora" && value != "true" && value != "True" && value != "false" && value != "False")
+      refuse_lora("rslora expects true or false, not \"" + value + "\"");
     seen.push_back(std::move(key));
   }
   if (!(lora.dropout < 1)) refuse_lora("dropout is a probability: 0 to below 1");

@@ -92,6 +92,14 @@ TEST_CASE("--lora of a model with adapters of its own, and of none of its layers
   CHECK_THROWS_AS(plan_of(kMlp, run), Error);
 }
 
+TEST_CASE("what a spec says that it was compared with does not hold with other adapters or weights") {
+  const std::string compared = kMlp + "verified: \"equal to PyTorch 2.15\"\n";
+  CHECK(plan_of(compared).model.verified == "equal to PyTorch 2.15");
+  RunConfig run;
+  run.lora = Lora{.targets = {"all-linear"}};
+  CHECK(plan_of(compared, run).model.verified.empty());
+}
+
 TEST_CASE("QLoRA trains the adapters beside packed weights, and casts the rest to fp32") {
   RunConfig run;
   run.weights = WeightFormat::nf4;

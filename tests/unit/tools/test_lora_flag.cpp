@@ -36,6 +36,7 @@ TEST_CASE("--lora says peft's LoraConfig") {
   CHECK(lora.targets == std::vector<std::string>{"q_proj", "layers.*.v_proj"});
   CHECK(lora_text(lora) == "r=16,alpha=32,dropout=0.05,targets=q_proj+layers.*.v_proj");
   CHECK(lora_text(lora_of_flag("rank=4")) == "r=4,alpha=8,targets=all-linear");
+  CHECK(lora_text(lora_of_flag("r=4,rslora=True")) == "r=4,alpha=8,targets=all-linear");
   CHECK(lora_of_flag("r=8,lora_alpha=16,target_modules=fc1").alpha == 16);
 }
 
@@ -46,6 +47,7 @@ TEST_CASE("--lora refuses what LoraConfig does not take") {
   CHECK(error_of("r=8,rank=9") == "--lora: r is given twice");
   CHECK(error_of("r=8,droput=0.1") == "--lora: unknown key \"droput\" \u2014 did you mean \"dropout\"?");
   CHECK(error_of("r=8,dropout=1") == "--lora: dropout is a probability: 0 to below 1");
+  CHECK(error_of("r=8,rslora=1") == "--lora: rslora expects true or false, not \"1\"");
   CHECK(error_of("r=8,alpha=x") == "--lora: alpha expects a number, not \"x\"");
   CHECK(error_of("r=8,targets=a+a") == "--lora: \"a\" is named twice");
   CHECK(error_of("r=8,targets=a b").starts_with("--lora: \"a b\" cannot be a module's name"));
