@@ -31,9 +31,10 @@ Set sets(std::string RunOptions::*flag, std::string value) {
 }
 
 bool takes_8bit_states(RunOptions& run) {
-  if (run.optimizer != "adam" && run.optimizer != "adamw") return false;
+  const std::string of = run.optimizer.starts_with("adamw_torch") ? "adamw" : run.optimizer;
+  if (of != "adam" && of != "adamw") return false;
   if (!run.optimizer_impl.empty()) return false;
-  run.optimizer += "8bit";
+  run.optimizer = of + "8bit";
   return true;
 }
 

@@ -29,14 +29,22 @@ void refuse_other_flags(const RunOptions& flags) {
   }
 }
 
-// A trace refuses what it is not asked: what the step was told is left out.
-RunOptions of_trace(const RunOptions& options, const std::string& trace) {
+void refuse_other_optimizers(const RunOptions& options) {
+  if (!run_config(options).optimizer.bitsandbytes) return;
+  throw Error("--opt " + options.optimizer + ": " + options.model +
+                  " is planned from its own step, which takes torch.optim's optimizers",
+              ErrorKind::usage)
+      .help("--no-learn plans the spec, where the model has one; gpuplan shadow -- python train.py runs a script");
+}
+
+// A trace, whose path is yet to be set, refuses what it is not asked: what the step was told is left out.
+RunOptions of_trace(const RunOptions& options) {
+  refuse_other_optimizers(options);
   RunOptions flags = options;
   for (std::string* told : {&flags.mode, &flags.optimizer, &flags.amp, &flags.precision, &flags.layout}) told->clear();
   flags.inputs.clear();
   flags.arguments.clear();
   refuse_other_flags(flags);
-  flags.model = trace;
   return flags;
 }
 
@@ -71,7 +79,7 @@ std::optional<RunOptions> learned_for(const RunOptions& options, const PythonMod
   const ModelStep step = python_step(options);
   const bool has_spec = !why.starts_with(kNotExported);
   try {
-    RunOptions flags = of_trace(options, "");
+    RunOptions flags = of_trace(options);
     if (why_learned(model, step).empty()) plan_learned_step(model, step, why);
     flags.model = learned_step(model, step);
     say_why(options, why);
@@ -100,7 +108,11 @@ std::optional<RunOptions> learned_instead(const RunOptions& options, Learning le
   (void)run_config(options);  // every flag is understood before code runs
   if (learning == Learning::never) return std::nullopt;
   const ModelStep step = python_step(options);
-  if (learning == Learning::always) return of_trace(options, learned_step(model, step));
+  if (learning == Learning::always) {
+    RunOptions flags = of_trace(options);  // before the step is learned, which takes seconds
+    flags.model = learned_step(model, step);
+    return flags;
+  }
   Reason reason{why_learned(model, step), std::nullopt};
   if (reason.why.empty()) reason = why_not_the_spec(options);
   if (reason.why.empty()) return std::nullopt;

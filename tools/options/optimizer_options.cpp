@@ -80,6 +80,22 @@ std::optional<OptimizerConfig> bitsandbytes_optimizer(const std::string& text) {
   return config;
 }
 
+// transformers' `optim=` for torch.optim.AdamW, and whether it is the fused one.
+std::optional<bool> is_fused_adamw_of_transformers(std::string_view name) {
+  if (name == "adamw_torch") return false;
+  if (name == "adamw_torch_fused") return true;
+  return std::nullopt;
+}
+
+OptimizerConfig chosen_optimizer(const std::string& name, const Choices<OptimizerConfig>& known) {
+  try {
+    return choose<OptimizerConfig>("--opt", name, known);
+  } catch (Error& error) {
+    error.help("gpuplan shadow -- python train.py runs a script with any other optimizer, without a GPU");
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> optimizer_names() {
@@ -130,10 +146,11 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
   for (const std::string& name : optimizer_names())
     if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(name))
       known.emplace_back(name, *of_library);
-  config = choose<OptimizerConfig>("--opt", o.optimizer.empty() ? "sgd" : o.optimizer, known);
+  const std::optional<bool> fused = is_fused_adamw_of_transformers(o.optimizer);
+  config = chosen_optimizer(fused ? "adamw" : o.optimizer.empty() ? "sgd" : o.optimizer, known);
   // 1.13 runs the for-loop implementation unless told otherwise; 2.0 made foreach the default on CUDA.
-  config.impl =
-      word_or("--opt-impl", o.optimizer_impl, pytorch < 200 ? OptimizerImpl::for_loop : OptimizerImpl::foreach_);
+  const OptimizerImpl usual = pytorch < 200 ? OptimizerImpl::for_loop : OptimizerImpl::foreach_;
+  config.impl = word_or("--opt-impl", o.optimizer_impl, fused.value_or(false) ? OptimizerImpl::fused : usual);
   config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
   return config;
 }

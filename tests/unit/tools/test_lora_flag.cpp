@@ -20,11 +20,13 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
-std::string optimizer_called(const std::string& name) {
+OptimizerConfig optimizer_of(const std::string& name) {
   RunOptions options;
   options.optimizer = name;
-  return name_of(run_config(options).optimizer);
+  return run_config(options).optimizer;
 }
+
+std::string optimizer_called(const std::string& name) { return name_of(optimizer_of(name)); }
 
 }  // namespace
 
@@ -52,6 +54,15 @@ TEST_CASE("--lora refuses what LoraConfig does not take") {
   CHECK(error_of("r=8,targets=a+a") == "--lora: \"a\" is named twice");
   CHECK(error_of("r=8,targets=a b").starts_with("--lora: \"a b\" cannot be a module's name"));
   CHECK(error_of("r=8,targets=").starts_with("--lora: \"\" cannot be a module's name"));
+}
+
+TEST_CASE("AdamW has transformers' names, and one of them is the fused one") {
+  const OptimizerConfig usual = optimizer_of("adamw_torch");
+  CHECK(usual.kind == OptimizerKind::adamw);
+  CHECK(usual.impl == OptimizerImpl::foreach_);
+  const OptimizerConfig fused = optimizer_of("adamw_torch_fused");
+  CHECK(fused.kind == OptimizerKind::adamw);
+  CHECK(fused.impl == OptimizerImpl::fused);
 }
 
 TEST_CASE("bitsandbytes' optimizers have its names and transformers'") {

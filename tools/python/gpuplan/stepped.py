@@ -148,7 +148,8 @@ def targets_of(out: Any, samples: int) -> Optional[torch.Tensor]:
 OPTIMIZERS: Dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "momentum": partial(torch.optim.SGD, momentum=0.9), "sgd_momentum": partial(torch.optim.SGD, momentum=0.9),
     "nesterov": partial(torch.optim.SGD, momentum=0.9, nesterov=True), "adam": torch.optim.Adam, "amsgrad": partial(torch.optim.Adam, amsgrad=True),
-    "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta,
+    "adamw": torch.optim.AdamW, "adamw_torch": torch.optim.AdamW, "adamw_torch_fused": partial(torch.optim.AdamW, fused=True),
+    "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta,
     "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam, "adamax": torch.optim.Adamax}
 
 
