@@ -98,6 +98,22 @@ class ModuleTest(unittest.TestCase):
         self.assertEqual(asked.peak_bytes, named.peak_bytes)
         self.assertGreater(asked.peak_bytes, gpuplan.estimate(self.model, self.batch, loss=self.loss, gpu="l4").peak_bytes)
 
+    def test_another_librarys_optimizer_is_not_planned_as_its_namesake(self):
+        class Renamed(torch.optim.AdamW):
+            pass
+
+        class Adam(torch.optim.Adam):
+            def step(self, closure=None):
+                return super().step(closure)
+
+        from gpuplan.modules import optimizer_flags
+
+        self.assertEqual(optimizer_flags(Renamed(self.model.parameters()))["optimizer"], "adamw")
+        if hasattr(torch.optim, "Adafactor"):
+            self.assertEqual(optimizer_flags(torch.optim.Adafactor(self.model.parameters()))["optimizer"], "adafactor")
+        with self.assertRaisesRegex(gpuplan.GpuplanError, "Adam is neither an optimizer of torch.optim nor of bitsandbytes"):
+            optimizer_flags(Adam(self.model.parameters()))
+
     def test_what_a_plan_has_no_flag_for_is_warned_of(self):
         partly = torch.optim.Adam(self.model[1].parameters(), maximize=True)
         with warnings.catch_warnings(record=True) as told:

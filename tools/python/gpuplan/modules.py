@@ -89,12 +89,23 @@ def bitsandbytes_name(optimizer: Any) -> str:
     return f"{'paged_' if optimizer.is_paged else ''}{rule}{'8bit' if optimizer.args.optim_bits == 8 else '_bnb'}"
 
 
+def class_of_torch(optimizer: Any) -> type:
+    """torch.optim's class whose step it takes. Another library's may have the same name and other states: torchao's AdamW8bit,
+    timm's Lion, transformers' Adafactor."""
+    own = next((base for base in type(optimizer).__mro__ if (base.__module__ + ".").startswith("torch.optim.")), None)
+    if own is not None and inspect.unwrap(type(optimizer).step) is inspect.unwrap(own.step):
+        return own
+    full_name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
+    raise GpuplanError(f"{full_name} is neither an optimizer of torch.optim nor of bitsandbytes",
+                       help='optimizer="adamw" plans another; gpuplan shadow -- python train.py runs this one, without a GPU', exit_code=3)
+
+
 def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     """What the program calls an optimizer and how it is built: its class, momentum, amsgrad, weight decay, foreach or fused.
     Warns of what a plan has no flag for."""
     if type(optimizer).__module__.startswith("bitsandbytes."):
         return {"optimizer": bitsandbytes_name(optimizer)}
-    name, groups = type(optimizer).__name__.lower(), optimizer.param_groups
+    name, groups = class_of_torch(optimizer).__name__.lower(), optimizer.param_groups
     options: Dict[str, Any] = dict(groups[0]) if groups else {}
     if name == "sgd" and options.get("momentum"):
         name = "nesterov" if options.get("nesterov") else "sgd_momentum"
