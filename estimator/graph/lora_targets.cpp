@@ -68,8 +68,12 @@ void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
     throw refused(i,
                   "the model has no Linear or Conv1D layer" + std::string(list.empty() ? "" : " but its head, " + list))
         .help(list.empty() ? "lora adapts Linear and Conv1D layers" : "targets=" + list + " adapts the head");
-  throw refused(
-      i, "no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
+  const std::string& target = lora_->targets[i];
+  if (is_pattern(target))
+    throw refused(i, "no Linear or Conv1D layer's path is as \"" + target + "\"")
+        .help("a pattern is of the whole path: * stays within a name, ** goes across names, as in **." +
+              (names.empty() ? "q_proj" : names.front()));
+  throw refused(i, "no layer of the model is called \"" + target + "\"" + did_you_mean(target, names))
       .help(list.empty() ? "it has no Linear or Conv1D layers" : "it has " + list);
 }
 

@@ -67,6 +67,16 @@ std::vector<std::string> about_stored_weights(const Graph& graph, const RunConfi
           " frozen numbers so: bitsandbytes replaces linear layers but the head, no embedding, convolution or expert"};
 }
 
+// bitsandbytes 0.50, whose rules are planned: torch >= 2.4 (its pyproject.toml).
+constexpr PyTorchVersion kOldestForBitsandbytes = 204;
+
+std::vector<std::string> about_release_for_bitsandbytes(const RunConfig& run) {
+  const bool has_part = is_bitsandbytes(run.weights) || (run.mode == Mode::train && run.optimizer.bitsandbytes);
+  if (!has_part || run.pytorch >= kOldestForBitsandbytes) return {};
+  return {"bitsandbytes 0.50, whose rules are planned, needs PyTorch 2.4 or newer: an older one, with PyTorch " +
+          version_text(run.pytorch) + ", may take other memory"};
+}
+
 // cuDNN was asked on a machine without a GPU.
 std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunConfig& run) {
   std::vector<std::string> warnings;
@@ -149,6 +159,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
     warnings.push_back("no published reading of the memory of " + named_gpu->title +
                        " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_stored_weights(graph, run)) warnings.push_back(std::move(warning));
+  for (std::string& warning : about_release_for_bitsandbytes(run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_volumes(graph, run)) warnings.push_back(std::move(warning));
   for (std::string& warning : about_recorded_operators(model, graph, named_gpu)) warnings.push_back(std::move(warning));

@@ -131,6 +131,7 @@ TEST_CASE("lora survives the canonical form") {
 
 TEST_CASE("lora refuses what peft would not find") {
   CHECK(error_of("{targets: [fc3]}").starts_with("no layer of the model is called \"fc3\""));
+  CHECK(error_of("{targets: [\"*.fc?\"]}") == "no Linear or Conv1D layer's path is as \"*.fc?\"");
   CHECK(error_of("{targets: [\"1\"]}") == "the target 1 is ReLU");
   CHECK(error_of("{targets: []}") == "lora without a target");
   CHECK(error_of("{rank: 8}") == "lora needs targets:");

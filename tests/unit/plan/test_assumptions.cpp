@@ -160,3 +160,20 @@ TEST_CASE("a step fits what the margin leaves, and JSON says so") {
   options.margin = "5%";
   CHECK_THROWS_WITH_AS(take_margin(options, none), "--margin needs a GPU", Error);
 }
+
+TEST_CASE("bitsandbytes' rules with a release that it does not run with are announced") {
+  RunConfig run = two_samples();
+  run.optimizer.kind = OptimizerKind::none;
+  run.optimizer.bitsandbytes = BitsandbytesOptimizer{};
+  const auto warned = [&run] {
+    const std::vector<std::string> warnings = plan_zoo("mlp", run).warnings;
+    return std::ranges::any_of(warnings, [](const std::string& w) { return testing::contains(w, "PyTorch 2.4"); });
+  };
+  run.pytorch = 203;
+  CHECK(warned());
+  run.pytorch = 204;
+  CHECK_FALSE(warned());
+  run.pytorch = 203;
+  run.optimizer.bitsandbytes.reset();
+  CHECK_FALSE(warned());
+}
