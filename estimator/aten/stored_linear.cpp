@@ -55,7 +55,7 @@ void backward_4bit(LayerBuilder& b, TensorId x, TensorId y, TensorId weight, con
   const Operand copy = node.run(Operator::dequantize_4bit, each(p.n * p.k), {weight}, p.weight(), loaded_type(b.run()));
   if (twice) node.hold({scales});
   const Operand factor = node.cast(copy, type);
-  node.give(x, node.run(Operator::gemm_4bit, p.backward(type), {node.grad(), factor}, b.shape(x), type));
+  node.give(x, node.run(Operator::mm, p.backward(type), {node.grad(), factor}, b.shape(x), type));
   node.hold({factor});
 }
 
@@ -97,7 +97,7 @@ void backward_8bit(LayerBuilder& b, TensorId x, TensorId y, TensorId weight, con
   const Operand factor = node.run(Operator::to, each(p.n * p.k), {weight}, p.weight(), type);
   const Operand scales = node.run(Operator::mul, each(p.n), {weight}, {p.n, 1}, DType::fp32);
   node.run_in_place(Operator::mul_, each(p.n * p.k), {factor, scales});
-  node.give(x, node.run(Operator::gemm_4bit, p.backward(type), {node.grad(), factor}, b.shape(x), type));
+  node.give(x, node.run(Operator::mm, p.backward(type), {node.grad(), factor}, b.shape(x), type));
   node.hold({factor});
 }
 

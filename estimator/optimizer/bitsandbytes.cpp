@@ -80,7 +80,7 @@ void bitsandbytes_step(const OptimizerStep& step, StepBuilder& builder) {
   for (const OptimizerParameter& parameter : step.parameters) {
     if (step.first) states.make(parameter);
     builder.count_flops(checked_mul(parameter.elements, flops_of(config.rule)));
-    if (!by_norm || (config.eight_bit && parameter.elements >= kFewestOf8bit)) continue;
+    if (!by_norm) continue;
     Tensors wide, norm;  // torch.norm(p.data.float())
     if (parameter.dtype != DType::fp32) wide = builder.tensor(checked_mul(parameter.elements, 4));
     norm = builder.tensor(4);

@@ -300,6 +300,8 @@ expect 2 'did you mean "batch"' fit $model --solve bach --gpu t4
 expect 0 'combinations fit' fit $model --batch 8 --gpu t4 --may amp,micro-batches
 expect 2 'did you mean "amp"' fit $model --gpu t4 --may ampp
 expect 2 'is not for --solve' fit $model --solve batch --gpu t4 --spot
+expect 2 '--max-batch is not for --may' fit $model --may amp --gpu t4 --max-batch 8
+expect 0 'gpu' fit $model --solve batch --gpu t4 --max-batch 8
 expect 2 'the weights are fp32 already' $model --master fp32
 expect 2 'did you mean "block"' $model --checkpoint blok
 expect 2 'expects a whole number' $model --checkpoint every=0

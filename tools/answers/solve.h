@@ -13,7 +13,7 @@ struct SolveQuestion {
   RunOptions run;
   std::string name;  // "seq", "batch", "rank", "layers", "micro-batches", or "set.NAME"
   std::vector<std::string> gpus;
-  std::string most;  // --max-batch N: no value above it
+  std::string most;  // no value above it: --max-batch N of --solve batch
 };
 
 struct SolvedRow {

@@ -176,11 +176,20 @@ std::string render(std::span<const SweepRow> rows, const std::vector<std::string
 
 // Prices and several GPUs are of the largest batch.
 void refuse_beside(const std::string& asked, const FitOptions& options) {
-  const std::pair<const char*, bool> flags[] = {
-      {"--gpus", !options.gpus.empty()},     {"--provider", !options.providers.empty()},
-      {"--region", !options.region.empty()}, {"--spot", options.spot},
-      {"--budget", !options.budget.empty()}, {"--samples", !options.samples.empty()},
-      {"--emit", !options.emit.empty()},     {"--prices", !options.prices.empty()}};
+  const std::pair<const char*, bool> flags[] = {{"--gpus", !options.gpus.empty()},
+                                                {"--provider", !options.providers.empty()},
+                                                {"--region", !options.region.empty()},
+                                                {"--spot", options.spot},
+                                                {"--budget", !options.budget.empty()},
+                                                {"--samples", !options.samples.empty()},
+                                                {"--emit", !options.emit.empty()},
+                                                {"--prices", !options.prices.empty()},
+                                                {"--epochs", !options.epochs.empty()},
+                                                {"--zero", !options.zero.empty()},
+                                                {"--wrap", !options.wrap.empty()},
+                                                {"--network", !options.network.empty()},
+                                                {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
+                                                {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : flags)
     if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
 }

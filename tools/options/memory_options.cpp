@@ -74,9 +74,11 @@ CheckpointConfig checkpoint_config(const std::string& written) {
   // Anything else is a pattern of paths; a single word that is nearly one of ours is a slip.
   const std::vector<std::string> words = {"none", "block", "every", "reentrant"};
   if (text.find_first_of("*?.") == std::string::npos && !nearest(text, words).empty())
-    throw Error("--checkpoint expects none, block, every=N or a pattern of block paths such as \"layer1.*\", not \"" +
-                    text + "\"" + did_you_mean(text, words),
-                ErrorKind::usage);
+    throw Error(
+        "--checkpoint expects none, block, every=N, block,reentrant or a pattern of block paths such as \"layer1.*\", "
+        "not \"" +
+            text + "\"" + did_you_mean(text, words),
+        ErrorKind::usage);
   config.glob = text;
   return config;
 }

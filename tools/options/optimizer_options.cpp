@@ -38,7 +38,9 @@ Choices<OptimizerConfig> optimizers() {
 
 using Rule = BitsandbytesOptimizer::Rule;
 
-bool can_be_paged(Rule rule) { return rule <= Rule::ademamix; }
+bool can_be_paged(Rule rule) {
+  return rule == Rule::adam || rule == Rule::adamw || rule == Rule::lion || rule == Rule::ademamix;
+}
 
 // bitsandbytes' classes by their own names or transformers' (`optim=`): AdamW8bit, paged_adamw_8bit, adamw_bnb_8bit.
 bool has_8bit_kernel(Rule rule) { return rule != Rule::lamb && rule != Rule::lars; }
