@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class OptimizerPrograms {
     switch (e.kind) {
       case Kind::alloc_state: {
         const BlockId state = blocks_.allocate_bytes(e.bytes, Category::optimizer_state);
+        states_.emplace(e.slot, state);
         if (observer != nullptr) observer->state(blocks_.address(state), e.bytes);
         break;
       }
@@ -51,6 +53,12 @@ class OptimizerPrograms {
         slots_[slot] = loop_.rank.run.scratch == Scratch::none ? kNoBlock : blocks_.allocate_scratch(e.bytes);
         break;
       case Kind::free: blocks_.release_scratch(slots_[slot]); break;
+      case Kind::free_state: {
+        const auto oldest = states_.find(e.slot);
+        blocks_.release_as(oldest->second, Category::optimizer_state);
+        states_.erase(oldest);
+        break;
+      }
       case Kind::alloc_gradient:
         fp32_gradients_.push_back(blocks_.allocate_bytes(e.bytes, Category::gradients));
         if (observer != nullptr) observer->fp32_gradient(blocks_.address(fp32_gradients_.back()));
@@ -63,7 +71,8 @@ class OptimizerPrograms {
   PlacedBlocks& blocks_;
   LoopReadings& readings_;
   std::vector<BlockId> slots_;
-  std::vector<BlockId> fp32_gradients_;  // of master weights
+  std::multimap<std::int32_t, BlockId> states_;  // by slot, the oldest first
+  std::vector<BlockId> fp32_gradients_;          // of master weights
 };
 
 /// Does nothing where one rank is all there is.

@@ -66,14 +66,6 @@ StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t opti
   return states;
 }
 
-std::int64_t allocated_states(const OptimizerWork& work) {
-  std::int64_t bytes = 0;
-  for (const OptimizerProgram* program : {&work.construction, &work.first})
-    for (const OptimizerEvent& e : program->events)
-      if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
-  return bytes;
-}
-
 // What several GPUs change of a step: who keeps and steps what, and what they send each other.
 void share_step(RankStep& step) {
   const Strategy& strategy = step.strategy;
@@ -88,7 +80,7 @@ void share_step(RankStep& step) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
   }
-  step.states = states_of(step.graph, step.run, allocated_states(step.optimizer), strategy);
+  step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, strategy);
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
 }

@@ -69,6 +69,9 @@ OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl im
   release(p, found_inf_on_device);
   p.kernels += step.kernels + 1;
   p.elementwise_flops = step.elementwise_flops;
+  p.product_flops = step.product_flops;
+  p.product_type = step.product_type;
+  p.bytes_moved = step.bytes_moved;
   return p;
 }
 

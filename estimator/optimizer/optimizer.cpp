@@ -1,5 +1,6 @@
 #include "estimator/optimizer/optimizer.h"
 
+#include <map>
 #include <string>
 
 #include "estimator/base/error.h"
@@ -174,6 +175,23 @@ OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, 
   }
   builder.count_flops(checked_mul(total_elements(parameters), update_flops(config, first)));
   return builder.take();
+}
+
+std::int64_t state_bytes(std::span<const OptimizerProgram* const> programs, std::int64_t unit) {
+  std::int64_t bytes = 0;
+  std::map<std::int32_t, std::vector<std::int64_t>> of_slot;  // the oldest first
+  for (const OptimizerProgram* program : programs)
+    for (const OptimizerEvent& e : program->events) {
+      if (e.kind == OptimizerEvent::Kind::alloc_state) {
+        of_slot[e.slot].push_back(ceil_div(e.bytes, unit) * unit);
+        bytes = checked_add(bytes, of_slot[e.slot].back());
+      } else if (e.kind == OptimizerEvent::Kind::free_state) {
+        std::vector<std::int64_t>& sizes = of_slot[e.slot];
+        bytes -= sizes.front();
+        sizes.erase(sizes.begin());
+      }
+    }
+  return bytes;
 }
 
 OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,

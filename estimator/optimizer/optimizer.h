@@ -21,12 +21,21 @@ struct OptimizerParameter {
 /// One thing that happens to memory, in order. `slot` names a tensor within the program; a state's slot
 /// is alive when the program ends, every temporary is freed in it.
 struct OptimizerEvent {
-  enum class Kind : std::uint8_t { alloc_state, alloc_tensor, alloc_scratch, free, alloc_gradient, free_gradient };
+  enum class Kind : std::uint8_t {
+    alloc_state,
+    alloc_tensor,
+    alloc_scratch,
+    free,
+    alloc_gradient,
+    free_gradient,
+    free_state
+  };
   Kind kind;
   std::int32_t slot;
   std::int64_t bytes;  // unrounded; 0 for free
   // alloc_tensor: a tensor that Python or C++ optimizer code creates (counted with --scratch none);
   // alloc_scratch: inside one kernel (left out with --scratch none);
+  // free_state: the oldest state of the slot, whose place a new one takes;
   // alloc_gradient: lives until the next zero_grad; free_gradient: of the parameter `slot` of those with a gradient.
 };
 
@@ -34,7 +43,13 @@ struct OptimizerProgram {
   std::vector<OptimizerEvent> events;
   std::int64_t kernels = 0;            // launches, modelled
   std::int64_t elementwise_flops = 0;  // one per element and arithmetic operation of the update rule
+  std::int64_t product_flops = 0;      // of matrix products
+  DType product_type = DType::fp32;
+  std::int64_t bytes_moved = 0;  // 0: what the update of parameters and states moves
 };
+
+/// Of the states that are there after `programs`, in their order, each rounded up to a multiple of `unit`.
+std::int64_t state_bytes(std::span<const OptimizerProgram* const> programs, std::int64_t unit = 1);
 
 /// The step. `first`: no state exists yet, it is created on the way. Throws Error for a combination
 /// that PyTorch refuses (fused Adadelta, foreach in a version without it, ...).

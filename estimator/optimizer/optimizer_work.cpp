@@ -1,9 +1,12 @@
 #include "estimator/optimizer/optimizer_work.h"
 
+#include <algorithm>
+
 #include "estimator/base/dtype.h"
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
+#include "estimator/optimizer/recorded_optimizer.h"
 
 namespace gpuplan {
 namespace {
@@ -30,6 +33,9 @@ void check(const RunConfig& run) {
   if (run.offload_optimizer && run.optimizer.bitsandbytes)
     refuse("bitsandbytes' optimizers step on the GPU",
            "--opt paged_adamw8bit keeps states on the host where there is no room");
+  if (run.optimizer.recorder && (run.offload_optimizer || run.optimizer_in_backward || run.master_weights))
+    refuse("--opt " + run.optimizer.recorder->name() + " is recorded in a training loop of its own step, on the GPU",
+           "leave out --offload optimizer, --optimizer-in-backward and --master");
   if (run.offload_optimizer && run.scales_gradients())
     refuse("a GradScaler does not step an optimizer on the host", "bf16 autocast needs no scaler");
 }
@@ -38,6 +44,9 @@ void append(OptimizerProgram& to, const OptimizerProgram& from) {
   to.events.insert(to.events.end(), from.events.begin(), from.events.end());
   to.kernels += from.kernels;
   to.elementwise_flops += from.elementwise_flops;
+  to.product_flops += from.product_flops;
+  to.product_type = from.product_type;
+  to.bytes_moved += from.bytes_moved;
 }
 
 struct Parameters {
@@ -94,16 +103,35 @@ Parameters parameters_of(const Graph& graph, const Schedule& schedule) {
   return parameters;
 }
 
+std::vector<NamedParameter> trained_by_name(const Graph& graph, const Schedule& schedule) {
+  std::vector<NamedParameter> named;
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    const ParameterTensor& p = graph.parameters[i];
+    if (!p.trainable) continue;
+    std::string name = graph.layers[index(p.layer)].name;
+    if (!p.name.empty()) name += (name.empty() ? "" : ".") + std::string(p.name);
+    const Tensor& t = graph.tensor(p.tensor);
+    named.push_back({std::move(name), t.shape, t.dtype,
+                     std::ranges::binary_search(schedule.with_gradient, static_cast<std::int32_t>(i))});
+  }
+  return named;
+}
+
 }  // namespace
 
 DType stepped_type(DType parameter, const RunConfig& run) {
   return run.master_weights && is_half(parameter) ? DType::fp32 : parameter;
 }
 
+std::int64_t state_bytes(const OptimizerWork& work) {
+  std::vector<const OptimizerProgram*> programs = {&work.construction, &work.first};
+  for (const OptimizerProgram& program : work.first_of) programs.push_back(&program);
+  return state_bytes(programs);
+}
+
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
   OptimizerWork work;
-  if (run.mode == Mode::infer || (run.optimizer.kind == OptimizerKind::none && !run.optimizer.bitsandbytes))
-    return work;
+  if (run.mode == Mode::infer || !run.optimizer.steps()) return work;
   check(run);
   Parameters parameters = parameters_of(graph, schedule);
   if (run.offload_optimizer) {
@@ -119,7 +147,14 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
     to_fp32 = master_gradients(parameters.stepped);
     use_master_copies(parameters, run);
   }
-  append(work.construction, optimizer_construction(parameters.trained, run.optimizer, run.pytorch));
+  if (parameters.stepped.empty() && run.optimizer.recorder) return work;
+  RecordedOptimizer steps;
+  if (run.optimizer.recorder) {
+    steps = run.optimizer.recorder->record(trained_by_name(graph, schedule));
+  } else {
+    steps.construction = optimizer_construction(parameters.trained, run.optimizer, run.pytorch);
+  }
+  append(work.construction, steps.construction);
   if (parameters.stepped.empty()) return work;
   work.managed_bytes = managed_bytes(parameters.stepped, run.optimizer);
   if (run.optimizer_in_backward) {
@@ -130,8 +165,12 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   append(begins, to_fp32);
   if (!run.clip_grad_norm) work.steady = to_fp32;
   if (run.clip_grad_norm) append(work.clip, clip_grad_norm(parameters.stepped, run.pytorch, gpu));
-  append(work.first, optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, true));
-  append(work.steady, optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, false));
+  if (!run.optimizer.recorder) {
+    steps.first = optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, true);
+    steps.steady = optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, false);
+  }
+  append(work.first, steps.first);
+  append(work.steady, steps.steady);
   if (!run.scales_gradients()) return work;
   work.scaler = grad_scaler_state();
   work.first = grad_scaler_step(work.first, run.optimizer.impl);

@@ -30,6 +30,9 @@ struct OptimizerWork {
 /// Throws Error, of kind usage, for variants that exclude each other.
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu);
 
+/// Of the states after the first step.
+std::int64_t state_bytes(const OptimizerWork& work);
+
 /// The type of the gradients that the optimizer is given.
 DType stepped_type(DType parameter, const RunConfig& run);
 

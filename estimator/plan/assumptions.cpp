@@ -10,6 +10,7 @@
 #include "estimator/graph/weight_format.h"
 #include "estimator/operators/cudnn_query.h"
 #include "estimator/operators/slow_convolution.h"
+#include "estimator/optimizer/recorded_optimizer.h"
 #include "estimator/plan/run_names.h"
 #include "estimator/plan/warnings.h"
 #include "estimator/spec/work.h"
@@ -134,6 +135,11 @@ class Collector {
 
   void figures() const {
     stored_weights();
+    if (run_.mode == Mode::train && run_.optimizer.recorder)
+      add("optimizer", "what " + run_.optimizer.recorder->name() +
+                           " allocates was recorded: its first three steps, taken by PyTorch of parameters like the "
+                           "model's on a simulated GPU; of what it stores on the host or chooses by values nothing is "
+                           "known");
     if (run_.generation.part != Generation::Part::none)
       add("generation", "only the last step of the generation is planned");
     if (std::ranges::find(kRecorded, run_.pytorch) == std::end(kRecorded))

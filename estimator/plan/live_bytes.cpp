@@ -1,6 +1,7 @@
 #include "estimator/plan/live_bytes.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "estimator/base/integers.h"
@@ -29,8 +30,12 @@ class Levels {
     if (!first)
       for (const TensorId t : graph_.model_storage) make_constant(buffer_of(graph_, t));
     for (const TensorId t : graph_.inputs) add(t);
-    r_.optimizer_state = states(optimizer_.construction) + (first ? 0 : states(optimizer_.first));
-    for (const OptimizerProgram& p : optimizer_.first_of) r_.optimizer_state += first ? 0 : states(p);
+    for (const OptimizerProgram* p : {&optimizer_.construction, &optimizer_.first})
+      for (const OptimizerEvent& e : p->events)
+        if (e.kind == OptimizerEvent::Kind::alloc_state) state_sizes_[e.slot] = rounded(e.bytes);
+    r_.optimizer_state = states({&optimizer_.construction});
+    if (!first) r_.optimizer_state = states({&optimizer_.construction, &optimizer_.first});
+    for (const OptimizerProgram& p : optimizer_.first_of) r_.optimizer_state += first ? 0 : states({&p});
     live_ += r_.optimizer_state;
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
@@ -74,11 +79,8 @@ class Levels {
   }
   void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
 
-  static std::int64_t states(const OptimizerProgram& p) {
-    std::int64_t total = 0;
-    for (const OptimizerEvent& e : p.events)
-      if (e.kind == OptimizerEvent::Kind::alloc_state) total += rounded(e.bytes);
-    return total;
+  static std::int64_t states(std::initializer_list<const OptimizerProgram*> programs) {
+    return state_bytes({programs.begin(), programs.size()}, rounded(1));
   }
 
   void note(std::int64_t& phase_peak) {
@@ -134,6 +136,8 @@ class Levels {
       if (slots.size() <= slot) slots.resize(slot + 1, 0);
       if (e.kind == OptimizerEvent::Kind::free_gradient) {
         live_ -= bytes(passes_.front().gradient_of[slot]);
+      } else if (e.kind == OptimizerEvent::Kind::free_state) {
+        live_ -= state_sizes_[e.slot];
       } else if (e.kind == OptimizerEvent::Kind::free) {
         live_ -= slots[slot];
         slots[slot] = 0;
@@ -153,6 +157,7 @@ class Levels {
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   LiveBytes r_;
+  std::map<std::int32_t, std::int64_t> state_sizes_;  // by slot; one that takes another's place is as large
   std::int64_t live_ = 0;
   Phase phase_ = Phase::start;
   std::int32_t step_ = kNone;

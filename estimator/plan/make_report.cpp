@@ -34,13 +34,6 @@ bool is_converted(const Graph& graph, BufferId buffer) {
   return std::ranges::any_of(graph.converted_buffers, [&](const auto& c) { return c.first == buffer; });
 }
 
-std::int64_t state_bytes(const OptimizerProgram& program) {
-  std::int64_t bytes = 0;
-  for (const OptimizerEvent& e : program.events)
-    if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
-  return bytes;
-}
-
 void tell_bytes(const Plan& p, Report& r) {
   const auto bytes_of = [&](TensorId t) {
     return p.step.graph.buffers[index(p.step.graph.tensors[index(t)].buffer)].bytes;
@@ -64,9 +57,7 @@ void tell_bytes(const Plan& p, Report& r) {
     const Tensor& t = p.step.graph.tensors[index(p.step.graph.parameters[index(i)].tensor)];
     if (!r.run.optimizer_in_backward) r.bytes.gradients += t.shape.elements() * size_of(stepped_type(t.dtype, r.run));
   }
-  for (const OptimizerProgram& program : p.step.optimizer.first_of) r.bytes.optimizer_state += state_bytes(program);
-  for (const OptimizerProgram* program : {&p.step.optimizer.construction, &p.step.optimizer.first})
-    r.bytes.optimizer_state += state_bytes(*program);
+  r.bytes.optimizer_state = state_bytes(p.step.optimizer);
 }
 
 // What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.

@@ -52,6 +52,7 @@ void refuse_shards(const RunConfig& run, const Strategy& strategy) {
   if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
   const char* const what = is_bitsandbytes(run.weights)             ? "weights that bitsandbytes stores"
                            : run.optimizer.bitsandbytes.has_value() ? "bitsandbytes' optimizers"
+                           : run.optimizer.recorder                 ? "the state of an optimizer that was recorded"
                                                                     : nullptr;
   if (what == nullptr) return;
   throw Error("how ranks share " + std::string(what) + " is not planned", ErrorKind::usage)

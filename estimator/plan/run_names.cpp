@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "estimator/optimizer/recorded_optimizer.h"
+
 namespace gpuplan {
 
 namespace {
@@ -32,6 +34,7 @@ std::string number_text(double value) {
 }  // namespace
 
 std::string name_of(const OptimizerConfig& optimizer) {
+  if (optimizer.recorder) return optimizer.recorder->name();
   if (!optimizer.bitsandbytes) return std::string(rule_of(optimizer));
   const BitsandbytesOptimizer& b = *optimizer.bitsandbytes;
   const std::string_view wide = is_in_torch(b.rule) ? "32bit" : "";

@@ -30,7 +30,7 @@ Json run_json(const Report& report) {
   json["gpu"] = report.gpu ? Json(report.gpu->name) : Json(nullptr);
   json["loop"] = name_of(run.loop);
   json["pytorch"] = version_text(run.pytorch);
-  json["optimizer_impl"] = training ? Json(name_of(run.optimizer.impl)) : Json(nullptr);
+  json["optimizer_impl"] = training && !run.optimizer.recorder ? Json(name_of(run.optimizer.impl)) : Json(nullptr);
   json["weight_decay"] = run.optimizer.weight_decay;
   json["clip_grad_norm"] = run.clip_grad_norm;
   json["micro_batches"] = run.micro_batches;

@@ -24,7 +24,7 @@ std::vector<ChangedRun> changed_runs(const RunConfig& run, const Gpu& gpu) {
     add("--weights int8", Reach::weights, [](RunConfig& r) { r.weights = WeightFormat::int8; });
   if (!trains && run.weights != WeightFormat::int4)
     add("--weights int4", Reach::weights, [](RunConfig& r) { r.weights = WeightFormat::int4; });
-  if (trains && run.optimizer.impl == OptimizerImpl::foreach_)
+  if (trains && run.optimizer.kind != OptimizerKind::none && run.optimizer.impl == OptimizerImpl::foreach_)
     add("--opt-impl for-loop", Reach::nothing, [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
   if (trains && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
     add("--opt sgd", Reach::optimizer, [](RunConfig& r) {

@@ -256,14 +256,15 @@ class StepReader {
   // --- the optimizer, to whom no batch is known ---------------------------------------------------------------------
 
   void read(const OptimizerProgram& of) {
-    const auto& [events, kernels, elementwise_flops] = of;
+    const auto& [events, kernels, elementwise_flops, product_flops, product_type, bytes_moved] = of;
+    (*this)(product_type);
     for (const OptimizerEvent& event : events) {
       const auto& [kind, slot, bytes] = event;
       (*this)(kind, slot);
       to_.others.push_back(bytes);
     }
     to_.others.push_back(kernels);
-    to_.others.push_back(elementwise_flops);
+    for (const std::int64_t of_all : {elementwise_flops, product_flops, bytes_moved}) to_.others.push_back(of_all);
   }
   void read(OptimizerWork& of) {
     auto& [construction, scaler, clip, first, steady, first_of, steady_of, managed] = of;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,8 @@
 #include "estimator/spec/lora_config.h"
 
 namespace gpuplan {
+
+class OptimizerRecorder;
 
 enum class Mode { train, infer };
 enum class OptimizerKind { none, sgd, adam, adamw, rmsprop, adagrad, adadelta, nadam, radam, adamax };
@@ -38,6 +41,8 @@ struct OptimizerConfig {
   bool centered = false;      // RMSprop
   bool weight_decay = false;  // != 0; AdamW's default 0.01 is decoupled and costs nothing
   std::optional<BitsandbytesOptimizer> bitsandbytes = std::nullopt;  // instead: `kind` is none
+  std::shared_ptr<const OptimizerRecorder> recorder = nullptr;       // instead: `kind` is none
+  bool steps() const { return kind != OptimizerKind::none || bitsandbytes || recorder; }
 };
 
 /// When the Python names of the training loop let go of the output and the loss.

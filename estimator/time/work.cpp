@@ -121,14 +121,12 @@ Work with_stored_weight(Work work, const Primitive& what, const KernelCall& call
 }
 
 Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
-  const std::int64_t parameters = trained_bytes(graph, schedule);
-  std::int64_t states = 0;
-  for (const auto* program : {&optimizer.construction, &optimizer.first})
-    for (const OptimizerEvent& e : program->events)
-      if (e.kind == OptimizerEvent::Kind::alloc_state) states += e.bytes;
   Work work;
   work.plain_flops = optimizer.steady.elementwise_flops;
-  work.bytes = 3 * parameters + 2 * states;
+  work.product_flops = optimizer.steady.product_flops;
+  work.dtype = optimizer.steady.product_type;
+  work.bytes = optimizer.steady.bytes_moved;
+  if (work.bytes == 0) work.bytes = 3 * trained_bytes(graph, schedule) + 2 * state_bytes(optimizer);
   return work;
 }
 

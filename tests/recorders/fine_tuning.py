@@ -35,6 +35,7 @@ from forked import forked  # noqa: E402
 from real_values import count_up_positions  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "recorded" / "fine_tuning"
+OPTIMIZERS = FOLDER.parent / "optimizers"  # those that gpuplan has no rules of
 FIGURES = {
     "requested_bytes": "requested_bytes.all.current",
     "allocated_bytes": "allocated_bytes.all.current",
@@ -158,27 +159,49 @@ def model_of(run):
     return model.train(run.mode == "train")
 
 
+class Several:
+    """Optimizers that share a model's parameters, stepped in their order."""
+
+    def __init__(self, optimizers):
+        self.optimizers = optimizers
+        for optimizer in optimizers:
+            if hasattr(optimizer, "train"):
+                optimizer.train()
+
+    def zero_grad(self):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+
 def optimizer_of(run, parameters):
     name = run.opt
     if name in ("sgd", "adam", "adamw"):
         cls = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
         how = {"foreach": {"foreach": True}, "fused": {"fused": True}, "for-loop": {"foreach": False}}[run.opt_impl]
-        return cls(parameters, lr=0.1, **how)
+        return cls([p for _, p in parameters], lr=0.1, **how)
+    if run.recorded:
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "python"))
+        from gpuplan.named_optimizers import optimizers_named
+
+        return Several(optimizers_named(name, parameters))
     import bitsandbytes.optim
 
+    parameters = [p for _, p in parameters]
     momentum = {"momentum": 0.9} if name.startswith(("sgd", "lars")) else {}
     named = {key.lower().replace("_", ""): key for key in vars(bitsandbytes.optim)}
     return getattr(bitsandbytes.optim, named[name.replace("_", "").replace("bnb", "")])(parameters, lr=0.1, **momentum)
 
 
-def steps(text):
+def steps(text, recorded=False):
     run = flags_of(text)
+    run.recorded = recorded
     trains = run.mode == "train"
     model = model_of(run)
     gc.collect()
     ids = torch.zeros(run.batch, run.seq, dtype=torch.int64, device="cuda")
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = optimizer_of(run, parameters) if trains else None
+    optimizer = optimizer_of(run, [(n, p) for n, p in model.named_parameters() if p.requires_grad]) if trains else None
+    optimizers = getattr(optimizer, "optimizers", [optimizer])
     scaler = torch.amp.GradScaler("cuda", enabled=run.amp == "fp16")
     rows = {}
 
@@ -205,10 +228,12 @@ def steps(text):
             end(step + " backward")
             del out, loss
         if run.clip_grad_norm:
-            scaler.unscale_(optimizer)
+            for each in optimizers:
+                scaler.unscale_(each)
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             end(step + " clip")
-        scaler.step(optimizer)
+        for each in optimizers:
+            scaler.step(each)
         scaler.update()
         end(step + " optimizer")
 
@@ -253,11 +278,16 @@ def differences(measured, plan):
     return wrong
 
 
-def read():
-    rows, file = {}, FOLDER / "h200.tsv"
+def read(folder):
+    rows, file = {}, folder / "h200.tsv"
     for line in file.read_text().splitlines()[2:] if file.exists() else []:
         rows.setdefault(line.split("\t")[0], []).append(line)
     return rows
+
+
+def of_lines(lines):
+    fields = [line.split("\t") for line in lines]
+    return {" ".join(f[1:3]): dict(zip(FIGURES, map(int, f[3:]))) for f in fields} or {"error": "not recorded"}
 
 
 def versions():
@@ -266,10 +296,10 @@ def versions():
     return "# %s, gpuplan shadow --gpu h200" % ", ".join("%s %s" % pair for pair in numbers)
 
 
-def write(rows, order):
+def write(folder, rows, order):
     lines = [versions(), "\t".join(["run", "step", "phase", *FIGURES])]
     lines += [line for run in order if run in rows for line in rows[run]]
-    (FOLDER / "h200.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "h200.tsv").write_text("\n".join(lines) + "\n")
 
 
 def main():
@@ -277,24 +307,28 @@ def main():
     parser.add_argument("--gpuplan")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--new", action="store_true", help="only runs that are not recorded")
+    parser.add_argument("--recorded", action="store_true", help="compare what was recorded; needs no GPU")
+    parser.add_argument("--optimizers", action="store_true", help="the runs of tests/recorded/optimizers instead")
+    parser.add_argument("--only", help="the run that is written so")
     parser.add_argument("words", nargs="*")
     a = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     count_up_positions()
-    runs = [line for line in (FOLDER / "runs.txt").read_text().splitlines() if line and not line.startswith("#")]
-    rows, failed = read(), 0
+    folder = OPTIMIZERS if a.optimizers else FOLDER
+    runs = [line for line in (folder / "runs.txt").read_text().splitlines() if line and not line.startswith("#")]
+    rows, failed = read(folder), 0
     for run in runs:
-        if any(not re.search(r"(^|\s)%s(\s|$)" % re.escape(word), run) for word in a.words) or (a.new and run in rows):
+        if a.only not in (None, run) or any(not re.search(r"(^|\s)%s(\s|$)" % re.escape(word), run) for word in a.words) or (a.new and run in rows):
             continue
-        got = forked(steps, run)
+        got = of_lines(rows.get(run, [])) if a.recorded else forked(steps, run, a.optimizers)
         if "error" in got:
             print("%s: %s" % (run, got["error"]))
             failed += 1
             continue
         if a.record:
             rows[run] = ["\t".join([run, *phase.split(" "), *map(str, figures.values())]) for phase, figures in got.items()]
-            write(rows, runs)
+            write(folder, rows, runs)
         if not a.gpuplan:
             continue
         plan = planned(a.gpuplan, run)

@@ -127,6 +127,27 @@ constexpr ExplainTopic kTopics[] = {
       fp32 for parameters below 4,096 elements. Paged states of 100,000 elements and more are managed memory, which is
       not PyTorch's; "at most" counts it
 )"},
+    {"optimizers", "what --opt takes, and optimizers of other packages",
+     R"(optimizers (--opt)
+
+  torch.optim    sgd, momentum, sgd_momentum, nesterov, adam, adamw, amsgrad, rmsprop, adagrad, adadelta, nadam, radam,
+                 adamax; --opt-impl foreach, for-loop or fused
+  bitsandbytes   adam8bit, adam32bit, adamw8bit, adamw32bit, lion8bit, lion, ademamix8bit, ademamix, sgd8bit, sgd32bit,
+                 rmsprop8bit, rmsprop32bit, adagrad8bit, adagrad32bit, lamb, lars; paged_adam8bit, paged_adam32bit,
+                 paged_adamw8bit, paged_adamw32bit, paged_lion8bit, paged_lion, paged_ademamix8bit, paged_ademamix
+  recorded       adafactor, adopt, apollo_adamw, asgd, came, galore_adamw, lion_pytorch, muon, prodigy, rprop,
+                 schedulefree_adamw, schedulefree_radam, schedulefree_sgd, soap, sophia, torchao_adamw4bit,
+                 torchao_adamw8bit, torchao_adamwfp8, transformers_adafactor
+
+  Those that are recorded, and any other, have no rules here: PyTorch takes steps of them on a simulated GPU, of
+  parameters like the model's. Python, which GPUPLAN_PYTHON names, needs PyTorch's build for CUDA and the optimizer's
+  package; what was recorded is kept, and the next plan needs neither.
+    torch.optim.AdamW(capturable=True)   a class of a package, with its arguments
+    optim.py:make(rank=64)               a function of a file, called with the list of (name, parameter) that are trained
+                                         and the arguments; returns an optimizer or a list of them
+    muon:matrices,adamw:rest             several: "matrices" are parameters of two dimensions, "rest" those that no other
+                                         one steps, and anything else is patterns of names, as in *q_proj*+*v_proj*
+)"},
     {"saving", "checkpointing, micro-batches, offloading, and what they cost",
      R"(saving memory
 

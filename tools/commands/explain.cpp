@@ -94,7 +94,6 @@ std::string topics_text() {
   table.row({"NAME", "one layer: its math, parameters and a worked example, such as gpuplan explain Conv2d"});
   table.row({"zoo", "the built-in models"});
   table.row({"gpus", "the GPUs that --gpu takes, and the types that they compute in"});
-  table.row({"optimizers", "the names that --opt takes"});
   for (const ExplainTopic& topic : explain_topics()) table.row({std::string(topic.name), std::string(topic.summary)});
   return table.text();
 }
@@ -104,12 +103,11 @@ std::string explain(const std::string& topic) {
   if (topic == "layers") return list_of_layers();
   if (topic == "zoo") return list_of(zoo_names(), "zoo:");
   if (topic == "gpus") return list_of_gpus();
-  if (topic == "optimizers") return list_of(optimizer_names(), "");
   for (const ExplainTopic& known : explain_topics())
     if (known.name == topic) return std::string(known.text);
   if (const LayerDef* const layer = find_layer(make_catalog(), topic)) return layer_text(*layer);
   refuse_learned_trace({topic, nullptr});
-  std::vector<std::string> words = {"layers", "zoo", "gpus", "optimizers"};
+  std::vector<std::string> words = {"layers", "zoo", "gpus"};
   for (const ExplainTopic& known : explain_topics()) words.emplace_back(known.name);
   for (const LayerDef* layer : make_catalog()) words.emplace_back(layer->name);
   throw Error("no topic or layer is called \"" + topic + "\"" + did_you_mean(topic, words), ErrorKind::usage)

@@ -14,6 +14,7 @@
 #include "tools/process/read_source.h"
 #include "tools/python_models/hugging_face_cache.h"
 #include "tools/python_models/python_model.h"
+#include "tools/python_models/python_optimizer.h"
 
 namespace gpuplan {
 
@@ -112,12 +113,19 @@ Opened open_any(const RunOptions& options, std::vector<Variable>& set) {
   return open_named(options.model, set);
 }
 
+// What an agent asks for may write nothing, and code may.
+bool trusts_code(const RunOptions& options) { return options.trusts_code && environment("GPUPLAN_WRITE_ONLY").empty(); }
+
 }  // namespace
 
-// What an agent asks for may write nothing, and code may.
+void refuse_untrusted_optimizer(const RunOptions& options) {
+  const std::string file = file_of_optimizer(options.optimizer);
+  if (!file.empty() && !trusts_code(options))
+    throw Error("--opt " + options.optimizer + " runs the code of " + file).help("--trust-code runs it");
+}
+
 void refuse_untrusted_code(const RunOptions& options) {
-  if (python_code(options.model) != PythonCode::file) return;
-  if (options.trusts_code && environment("GPUPLAN_WRITE_ONLY").empty()) return;
+  if (python_code(options.model) != PythonCode::file || trusts_code(options)) return;
   throw Error(options.model + " runs the code of " + python_file(options.model))
       .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
 }

@@ -3,7 +3,9 @@
 #include <cctype>
 #include <optional>
 
+#include "tools/options/python_step.h"
 #include "tools/options/run_values.h"
+#include "tools/python_models/python_optimizer.h"
 
 namespace gpuplan {
 
@@ -90,12 +92,13 @@ std::optional<bool> is_fused_adamw_of_transformers(std::string_view name) {
 }
 
 OptimizerConfig chosen_optimizer(const std::string& name, const Choices<OptimizerConfig>& known) {
-  try {
-    return choose<OptimizerConfig>("--opt", name, known);
-  } catch (Error& error) {
-    error.help("gpuplan shadow -- python train.py runs a script with any other optimizer, without a GPU");
-    throw;
-  }
+  const auto found = std::ranges::find(known, name, &std::pair<std::string, OptimizerConfig>::first);
+  if (found != known.end()) return found->second;
+  throw Error("--opt: no optimizer is called \"" + name + "\"" + did_you_mean(name, optimizer_names()),
+              ErrorKind::usage)
+      .help(
+          "gpuplan explain optimizers lists them; a class of a package (schedulefree.AdamWScheduleFree) or a function "
+          "of a file (optim.py:make) is recorded where Python has PyTorch");
 }
 
 }  // namespace
@@ -111,6 +114,7 @@ std::vector<std::string> optimizer_names() {
         if (of && name_of(*of) == name && (!of->bitsandbytes->eight_bit || has_8bit_kernel(of->bitsandbytes->rule)))
           names.push_back(name);
       }
+  for (std::string& name : recorded_optimizer_names()) names.push_back(std::move(name));
   return names;
 }
 
@@ -144,10 +148,18 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
     config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
     return config;
   }
+  if (is_recorded_optimizer(o.optimizer)) {
+    if (!o.optimizer_impl.empty() || !o.weight_decay.empty())
+      throw Error(std::string(o.optimizer_impl.empty() ? "--weight-decay" : "--opt-impl") + ": --opt " + o.optimizer +
+                      " has its own arguments",
+                  ErrorKind::usage)
+          .help("for example: --opt 'torch.optim.Adafactor(foreach=True, weight_decay=0.1)'");
+    refuse_untrusted_optimizer(o);
+    config.kind = OptimizerKind::none;
+    config.recorder = python_optimizer(o.optimizer, python_step(o).gpu);
+    return config;
+  }
   Choices<OptimizerConfig> known = optimizers();
-  for (const std::string& name : optimizer_names())
-    if (const std::optional<OptimizerConfig> of_library = bitsandbytes_optimizer(name))
-      known.emplace_back(name, *of_library);
   const std::optional<bool> fused = is_fused_adamw_of_transformers(o.optimizer);
   config = chosen_optimizer(fused ? "adamw" : o.optimizer.empty() ? "sgd" : o.optimizer, known);
   // 1.13 runs the for-loop implementation unless told otherwise; 2.0 made foreach the default on CUDA.

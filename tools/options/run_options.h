@@ -45,6 +45,8 @@ Model load_model(const RunOptions& options);
 /// Where the model's code is a file's that may not run: trusts_code is not set, or an agent asks, who may write
 /// nothing. Throws Error.
 void refuse_untrusted_code(const RunOptions& options);
+/// The same of --opt FILE.py:FUNCTION.
+void refuse_untrusted_optimizer(const RunOptions& options);
 /// The file that is read of a model's path: of a folder the one that says what is in it. Throws Error where it has
 /// none.
 std::string model_file(const std::string& model);

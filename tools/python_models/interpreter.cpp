@@ -56,14 +56,16 @@ std::string on_one_line(const std::string& text) {
 std::string last_line(std::string text) {
   for (std::size_t begin = 0; !text.empty(); text.erase(begin == 0 ? 0 : begin - 1)) {
     begin = text.rfind('\n') + 1;
-    if (!std::string_view(text).substr(begin).starts_with("gpuplan shadow: ")) return text.substr(begin);
+    const std::string_view line = std::string_view(text).substr(begin);
+    if (!line.starts_with("gpuplan shadow: ") && !line.starts_with("  the command ended with "))
+      return text.substr(begin);
   }
   return text;
 }
 
 // What follows "error: ", lines of its own included, and after that "  help: "; or the last line of a traceback.
 Error error_in(const std::string& errors, const std::string& python) {
-  const std::string text = errors.substr(0, errors.find_last_not_of('\n') + 1);
+  std::string text = errors.substr(0, errors.find_last_not_of('\n') + 1);
   const std::size_t told = text.starts_with("error: ") ? 0 : text.find("\nerror: ");
   if (told == std::string::npos) {
     const std::string last = last_line(text);
@@ -73,6 +75,7 @@ Error error_in(const std::string& errors, const std::string& python) {
     return Error(python + " ended with " + (last.empty() ? "no word" : last), ErrorKind::environment)
         .help("GPUPLAN_PYTHON names the interpreter that has the model's packages");
   }
+  if (const std::size_t report = text.find("\n\n", told); report != std::string::npos) text.resize(report);
   const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
   const std::string message = on_one_line(text.substr(from, help - from));
   if (text.find("No module named") != std::string::npos || text.find("needs torch") != std::string::npos)

@@ -7,12 +7,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "estimator/report/check_findings.h"
 #include "tools/files/write_file.h"
 #include "tools/process/environment.h"
 #include "tools/process/read_source.h"
 #include "tools/process/streams.h"
-#include "tools/process/version.h"
 #include "tools/python_models/interpreter.h"
 #include "tools/python_models/remembered.h"
 
@@ -31,17 +29,10 @@ std::vector<std::string> words_of(const PythonModel& model) {
   return words;
 }
 
-// Readable, and another one for whatever the export depends on beside the files in SPEC.sources.
+// A path means another file elsewhere; so may a name of Hugging Face's, which can be a folder's.
 fs::path remembered_as(const std::vector<std::string>& words, const Interpreter& i) {
-  std::string key = std::string(kVersion) + '\n' + i.python + '\n' + i.package + '\n' + environment("PYTHONPATH");
-  for (const std::string& word : words) key += '\n' + word;
-  // A path means another file elsewhere; so may a name of Hugging Face's, which can be a folder's.
-  if (python_code(words[0]) == PythonCode::file || words[0].starts_with("hf:"))
-    key += '\n' + fs::current_path().string();
-  std::string name = fs::path(words[0]).filename().string();
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
-  return exports_folder() / (name.substr(0, 100) + '-' + fingerprint_of(key) + ".yaml");
+  const bool here = python_code(words[0]) == PythonCode::file || words[0].starts_with("hf:");
+  return remembered_as(words, i, here ? InFolder::this_one : InFolder::any);
 }
 
 void say_that_it_takes_long(const std::string& what) {

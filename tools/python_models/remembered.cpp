@@ -1,12 +1,16 @@
 #include "tools/python_models/remembered.h"
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
 
 #include "estimator/base/error.h"
+#include "estimator/report/check_findings.h"
 #include "tools/process/environment.h"
+#include "tools/process/version.h"
 
 namespace gpuplan {
 
@@ -43,6 +47,16 @@ fs::path exports_folder() {
     throw Error("cannot make " + folder.string() + ": " + problem.message(), ErrorKind::environment)
         .help("XDG_CACHE_HOME names another folder");
   return folder;
+}
+
+fs::path remembered_as(const std::vector<std::string>& words, const Interpreter& i, InFolder where) {
+  std::string key = std::string(kVersion) + '\n' + i.python + '\n' + i.package + '\n' + environment("PYTHONPATH");
+  for (const std::string& word : words) key += '\n' + word;
+  if (where == InFolder::this_one) key += '\n' + fs::current_path().string();
+  std::string name = fs::path(words[0]).filename().string();
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
+  return exports_folder() / (name.substr(0, 100) + '-' + fingerprint_of(key) + ".yaml");
 }
 
 bool still_holds(const fs::path& spec) {

@@ -27,11 +27,10 @@ class ExportError(GpuplanError):
         super().__init__(message, exit_code=3)
 
 
-def need_torch() -> None:
-    """Raises GpuplanError where this Python has no torch, which only a torch.nn.Module needs."""
+def need_torch(what: str = "a torch.nn.Module", otherwise: str = "a spec, config.json, ONNX file or zoo model needs none") -> None:
+    """Raises GpuplanError where this Python has no torch."""
     if importlib.util.find_spec("torch") is None:
-        raise GpuplanError(f"a torch.nn.Module needs torch, which {sys.executable} does not have",
-                           help="pip install torch; a spec, config.json, ONNX file or zoo model needs none")
+        raise GpuplanError(f"{what} needs torch, which {sys.executable} does not have", help=f"pip install torch; {otherwise}")
 
 
 class Unsupported(Exception):

@@ -97,7 +97,7 @@ def class_of_torch(optimizer: Any) -> type:
         return own
     full_name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     raise GpuplanError(f"{full_name} is neither an optimizer of torch.optim nor of bitsandbytes",
-                       help='optimizer="adamw" plans another; gpuplan shadow -- python train.py runs this one, without a GPU', exit_code=3)
+                       help=f'optimizer="{full_name}(...)" records its steps, where torch is a build for CUDA', exit_code=3)
 
 
 def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
