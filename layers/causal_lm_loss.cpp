@@ -38,7 +38,7 @@ void lower(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, vocabulary]");
   const Shape shape = b.shape(b.input());
   const std::int64_t rows = shape.elements(0, 2);
-  const TensorId labels = ModelBuilder(b).input(0);
+  const TensorId labels = ModelBuilder(b).labels(0);
   if (b.shape(labels).rank() != 2 || b.elements(labels) != rows)
     b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
            to_string(shape));

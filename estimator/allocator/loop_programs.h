@@ -39,6 +39,12 @@ class OptimizerPrograms {
     const auto slot = static_cast<std::size_t>(e.slot);
     if (slots_.size() <= slot) slots_.resize(slot + 1, kNoBlock);
     switch (e.kind) {
+      case Kind::alloc_input: inputs_.emplace(e.slot, blocks_.allocate_bytes(e.bytes, Category::inputs)); break;
+      case Kind::free_input:
+        if (inputs_.count(e.slot) < 2) break;
+        blocks_.release_as(inputs_.find(e.slot)->second, Category::inputs);
+        inputs_.erase(inputs_.find(e.slot));
+        break;
       case Kind::alloc_state: {
         const BlockId state = blocks_.allocate_bytes(e.bytes, Category::optimizer_state);
         states_.emplace(e.slot, state);
@@ -71,8 +77,8 @@ class OptimizerPrograms {
   PlacedBlocks& blocks_;
   LoopReadings& readings_;
   std::vector<BlockId> slots_;
-  std::multimap<std::int32_t, BlockId> states_;  // by slot, the oldest first
-  std::vector<BlockId> fp32_gradients_;          // of master weights
+  std::multimap<std::int32_t, BlockId> states_, inputs_;  // by slot, the oldest first
+  std::vector<BlockId> fp32_gradients_;                   // of master weights
 };
 
 /// Does nothing where one rank is all there is.

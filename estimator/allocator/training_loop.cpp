@@ -67,6 +67,7 @@ class TrainingLoop {
     loop_.phase = Phase::start;
     blocks_.note_peak();
     if (i > 0) zero_gradients();
+    take_batch(i == 0);
     record(Phase::start);
     if (run.mode == Mode::infer) {
       follow_micro_batch(0);
@@ -74,6 +75,7 @@ class TrainingLoop {
     } else {
       for (std::int64_t m = 0; m < run.micro_batches; ++m) {
         loop_.pass = m == 0 ? 0 : loop_.rank.micro_batches.schedules.size() - 1;
+        if (m > 0 && run.like == Like::accelerate) take_batch(false);
         silent_ = m + 1 < run.micro_batches;
         follow_micro_batch(m);
         pass(i > 0 || m > 0, i == 0 && m == 0);
@@ -81,6 +83,15 @@ class TrainingLoop {
       update(i);
     }
     record(Phase::end);
+  }
+
+  // A trainer's data loader makes each step's batch anew, beside the last one.
+  void take_batch(bool first) {
+    const RankStep& rank = loop_.rank;
+    if (rank.run.mode == Mode::infer || rank.run.like == Like::pytorch) return;
+    if (!first)
+      for (const TensorId t : rank.graph.inputs) blocks_.move(rank.graph.tensor(t).buffer);
+    optimizer_.run(rank.optimizer.trainer.batch, OptimizerPart::construction);
   }
 
   void follow_micro_batch(std::int64_t number) {
@@ -141,6 +152,9 @@ class TrainingLoop {
     updates_first_ = first;
     if (first) optimizer_.run(loop_.rank.optimizer.scaler, OptimizerPart::scaler);
     run_steps(Phase::backward);
+    optimizer_.run(loop_.rank.optimizer.trainer.backward, OptimizerPart::step);
+    // A local name of accelerator.backward(), unlike the model's loss.
+    if (loop_.rank.run.like == Like::accelerate) blocks_.release(loop_.schedule().loss);
     record(Phase::backward);
     // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
     if (!plain) release_results();
@@ -151,6 +165,7 @@ class TrainingLoop {
     loop_.phase = Phase::clip;
     if (loop_.rank.run.clip_grad_norm) {
       optimizer_.run(work.clip, OptimizerPart::clip);
+      optimizer_.run(work.trainer.clipped, OptimizerPart::clip);
       record(Phase::clip);
     }
     loop_.phase = Phase::optimizer;

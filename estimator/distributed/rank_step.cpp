@@ -85,6 +85,15 @@ void share_step(RankStep& step) {
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
 }
 
+// A loader hands over one micro-batch after another.
+void take_one_batch_at_a_time(RankStep& step) {
+  for (const TensorId t : step.graph.inputs) {
+    const BufferId b = step.graph.tensor(t).buffer;
+    step.graph.buffers[index(b)].bytes /= step.run.micro_batches;
+    for (Schedule& s : step.micro_batches.schedules) s.buffers[index(b)].bytes /= step.run.micro_batches;
+  }
+}
+
 }  // namespace
 
 RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
@@ -97,6 +106,7 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   step.graph = build_graph(model, catalog, step.run, gpu, wraps ? &wrapped : nullptr);
   step.micro_batches = make_micro_batch_schedules(step.graph, step.run, gpu, calls);
+  if (run.like == Like::accelerate) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_step(step);
   return step;

@@ -117,6 +117,11 @@ void LayerWriter::divide_loss(bool in_model) {
   if (in_model) graph_.model_loss = loss;
 }
 
+void LayerWriter::convert_output() {
+  graph_.output = lowering_.builder().cast(graph_.output, DType::fp32);
+  if (!graph_.layers.empty()) graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
+}
+
 // The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.
 void LayerWriter::end_autocast() {
   const std::size_t ops = graph_.forward_ops.size();

@@ -42,6 +42,8 @@ class LayerWriter {
   bool computes_own_loss(const LayerCall& call) { return definition(call, true).in_model; }
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
+  /// accelerate's convert_outputs_to_fp32, around the forward of a model under autocast.
+  void convert_output();
   void end_autocast();
   bool leave_autocast(bool leave) { return lowering_.leave_autocast(leave); }
   bool leave_grad(bool leave) { return lowering_.leave_grad(leave); }

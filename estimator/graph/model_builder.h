@@ -46,6 +46,8 @@ class ModelBuilder {
   // --- what outlives the layer's forward
   /// Input `i` of the model: a causal model's labels are its tokens.
   TensorId input(int i) const { return b_.graph_.inputs[static_cast<std::size_t>(i)]; }
+  /// Of which the model's own loss makes its targets.
+  TensorId labels(int i) const { return b_.graph_.labels = input(i); }
   /// The output object holds this, too.
   void keep_with_output(TensorId t);
   /// A node that this call makes holds it until the graph goes.

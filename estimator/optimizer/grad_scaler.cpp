@@ -40,6 +40,13 @@ void unscale(OptimizerProgram& p, bool fused) {
   p.kernels += 5;
 }
 
+void append_shifted(OptimizerProgram& p, const OptimizerProgram& program) {
+  for (OptimizerEvent e : program.events) {
+    e.slot += kOwnSlots;
+    p.events.push_back(e);
+  }
+}
+
 }  // namespace
 
 OptimizerProgram grad_scaler_state() {
@@ -50,20 +57,26 @@ OptimizerProgram grad_scaler_state() {
   return p;
 }
 
-OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl impl) {
+OptimizerProgram grad_scaler_clip(const OptimizerProgram& clip) {
+  OptimizerProgram p;
+  unscale(p, false);
+  append_shifted(p, clip);
+  p.kernels += clip.kernels;
+  p.elementwise_flops = clip.elementwise_flops;
+  return p;
+}
+
+OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl impl, bool unscaled) {
   OptimizerProgram p;
   const bool fused = impl == OptimizerImpl::fused;
-  unscale(p, fused);
+  if (!unscaled) unscale(p, fused);
   if (fused) {
     allocate(p, sum, kFloat);
-    allocate(p, scale, kFloat);
+    if (!unscaled) allocate(p, scale, kFloat);
   }
-  for (OptimizerEvent e : step.events) {
-    e.slot += kOwnSlots;
-    p.events.push_back(e);
-  }
+  append_shifted(p, step);
   if (fused) {
-    release(p, scale);
+    if (!unscaled) release(p, scale);
     release(p, sum);
   }
   release(p, found_inf_on_device);

@@ -15,6 +15,9 @@ constexpr std::int32_t kScaleSlot = 0, kGrowthTrackerSlot = 1, kFoundInfSlot = 0
 OptimizerProgram grad_scaler_state();
 /// scaler.step(optimizer) and scaler.update() around an optimizer's step: gradients are unscaled in place, and a fused
 /// optimizer is handed the scale instead.
-OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl impl);
+/// `unscaled`: scaler.unscale_(optimizer) was called before, in grad_scaler_clip's program.
+OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl impl, bool unscaled = false);
+/// scaler.unscale_(optimizer), and the clipping of what it unscaled.
+OptimizerProgram grad_scaler_clip(const OptimizerProgram& clip);
 
 }  // namespace gpuplan

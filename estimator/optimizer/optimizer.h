@@ -28,7 +28,9 @@ struct OptimizerEvent {
     free,
     alloc_gradient,
     free_gradient,
-    free_state
+    free_state,
+    alloc_input,
+    free_input
   };
   Kind kind;
   std::int32_t slot;
@@ -36,6 +38,8 @@ struct OptimizerEvent {
   // alloc_tensor: a tensor that Python or C++ optimizer code creates (counted with --scratch none);
   // alloc_scratch: inside one kernel (left out with --scratch none);
   // free_state: the oldest state of the slot, whose place a new one takes;
+  // alloc_input, free_input: of a slot of the loop's own, which has what a name is bound to until it is bound anew: the
+  // latest stays;
   // alloc_gradient: lives until the next zero_grad; free_gradient: of the parameter `slot` of those with a gradient.
 };
 

@@ -6,6 +6,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
+#include "estimator/optimizer/parameter_groups.h"
 #include "estimator/optimizer/recorded_optimizer.h"
 
 namespace gpuplan {
@@ -49,11 +50,6 @@ void append(OptimizerProgram& to, const OptimizerProgram& from) {
   to.bytes_moved += from.bytes_moved;
 }
 
-struct Parameters {
-  std::vector<OptimizerParameter> trained;  // what the optimizer was given
-  std::vector<OptimizerParameter> stepped;  // what has a gradient
-};
-
 // main = p.detach().clone().float()
 OptimizerProgram master_copies(const std::vector<OptimizerParameter>& trained) {
   OptimizerProgram p;
@@ -91,30 +87,33 @@ void step_one_by_one(const Parameters& parameters, const RunConfig& run, const G
   }
 }
 
-Parameters parameters_of(const Graph& graph, const Schedule& schedule) {
-  Parameters parameters;
-  const auto parameter = [&](std::int64_t i) {
-    const Tensor& t = graph.tensors[index(graph.parameters[index(i)].tensor)];
-    return OptimizerParameter{t.shape.elements(), t.dtype};
-  };
-  for (std::size_t i = 0; i < graph.parameters.size(); ++i)
-    if (graph.parameters[i].trainable) parameters.trained.push_back(parameter(static_cast<std::int64_t>(i)));
-  for (const std::int32_t i : schedule.with_gradient) parameters.stepped.push_back(parameter(i));
-  return parameters;
-}
-
 std::vector<NamedParameter> trained_by_name(const Graph& graph, const Schedule& schedule) {
   std::vector<NamedParameter> named;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
     const ParameterTensor& p = graph.parameters[i];
     if (!p.trainable) continue;
-    std::string name = graph.layers[index(p.layer)].name;
-    if (!p.name.empty()) name += (name.empty() ? "" : ".") + std::string(p.name);
     const Tensor& t = graph.tensor(p.tensor);
-    named.push_back({std::move(name), t.shape, t.dtype,
+    named.push_back({path_of(graph, p), t.shape, t.dtype,
                      std::ranges::binary_search(schedule.with_gradient, static_cast<std::int32_t>(i))});
   }
   return named;
+}
+
+// Group by group, as a step has them.
+RecordedOptimizer steps_of(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
+  RecordedOptimizer steps;
+  if (run.optimizer.recorder) {
+    if (schedule.with_gradient.empty()) return steps;
+    return run.optimizer.recorder->record(trained_by_name(graph, schedule));
+  }
+  for (Parameters& group : parameters_of(graph, schedule, run.like)) {
+    use_master_copies(group, run);
+    append(steps.construction, optimizer_construction(group.trained, run.optimizer, run.pytorch));
+    if (group.stepped.empty()) continue;
+    append(steps.first, optimizer_step(group.stepped, run.optimizer, run.pytorch, gpu, true));
+    append(steps.steady, optimizer_step(group.stepped, run.optimizer, run.pytorch, gpu, false));
+  }
+  return steps;
 }
 
 }  // namespace
@@ -131,9 +130,10 @@ std::int64_t state_bytes(const OptimizerWork& work) {
 
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
   OptimizerWork work;
+  work.trainer = trainer_tensors(graph, run);
   if (run.mode == Mode::infer || !run.optimizer.steps()) return work;
   check(run);
-  Parameters parameters = parameters_of(graph, schedule);
+  Parameters parameters = parameters_of(graph, schedule, Like::pytorch).front();
   if (run.offload_optimizer) {
     work.first_of.resize(parameters.stepped.size());
     work.steady_of.resize(parameters.stepped.size());
@@ -147,34 +147,28 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
     to_fp32 = master_gradients(parameters.stepped);
     use_master_copies(parameters, run);
   }
-  if (parameters.stepped.empty() && run.optimizer.recorder) return work;
-  RecordedOptimizer steps;
-  if (run.optimizer.recorder) {
-    steps = run.optimizer.recorder->record(trained_by_name(graph, schedule));
-  } else {
-    steps.construction = optimizer_construction(parameters.trained, run.optimizer, run.pytorch);
-  }
-  append(work.construction, steps.construction);
-  if (parameters.stepped.empty()) return work;
-  work.managed_bytes = managed_bytes(parameters.stepped, run.optimizer);
   if (run.optimizer_in_backward) {
+    append(work.construction, optimizer_construction(parameters.trained, run.optimizer, run.pytorch));
     step_one_by_one(parameters, run, gpu, work);
     return work;
   }
+  const RecordedOptimizer steps = steps_of(graph, schedule, run, gpu);
+  append(work.construction, steps.construction);
+  if (parameters.stepped.empty()) return work;
+  work.managed_bytes = managed_bytes(parameters.stepped, run.optimizer);
   OptimizerProgram& begins = run.clip_grad_norm ? work.clip : work.first;
   append(begins, to_fp32);
   if (!run.clip_grad_norm) work.steady = to_fp32;
   if (run.clip_grad_norm) append(work.clip, clip_grad_norm(parameters.stepped, run.pytorch, gpu));
-  if (!run.optimizer.recorder) {
-    steps.first = optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, true);
-    steps.steady = optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, false);
-  }
   append(work.first, steps.first);
   append(work.steady, steps.steady);
   if (!run.scales_gradients()) return work;
   work.scaler = grad_scaler_state();
-  work.first = grad_scaler_step(work.first, run.optimizer.impl);
-  work.steady = grad_scaler_step(work.steady, run.optimizer.impl);
+  // accelerator.clip_grad_norm_() unscales gradients first.
+  const bool unscaled = run.clip_grad_norm && run.like != Like::pytorch;
+  if (unscaled) work.clip = grad_scaler_clip(work.clip);
+  work.first = grad_scaler_step(work.first, run.optimizer.impl, unscaled);
+  work.steady = grad_scaler_step(work.steady, run.optimizer.impl, unscaled);
   return work;
 }
 

@@ -7,6 +7,7 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/optimizer/optimizer.h"
+#include "estimator/optimizer/trainer_tensors.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/spec/run_config.h"
 
@@ -16,6 +17,7 @@ struct OptimizerWork {
   OptimizerProgram construction, scaler, clip, first, steady;  // scaler: once, in the first backward
   /// With RunConfig::optimizer_in_backward: of one parameter each, in the order of Schedule::with_gradient.
   std::vector<OptimizerProgram> first_of, steady_of;
+  TrainerTensors trainer;
   std::int64_t managed_bytes = 0;  // of paged states: managed memory, beside PyTorch's allocator
 };
 

@@ -175,7 +175,8 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
   }
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);
-    if (graph.model_loss != kNone && run.loop != Loop::loss_only) {
+    // Trainer.training_step() returns it, detached.
+    if (graph.model_loss != kNone && (run.loop != Loop::loss_only || run.like == Like::trainer)) {
       s.model_loss = buffer_of(graph, graph.model_loss);
       kept[static_cast<std::size_t>(s.model_loss)] = 1;
     }

@@ -198,12 +198,12 @@ class StepReader {
   }
   void read(Graph& of) {
     auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, backward_ops, saved, locals, strides,
-           edges, nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
-           initialization, knows_construction, adapters, checkpoints, wrapped, autocast_casts, inputs, output, loss,
-           kept_with_output, kept_in_forward, model_loss, leaves, held_by_nodes, replaced_buffers, converted_buffers] =
-        of;
+           edges, nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes, initial_values,
+           flat_weights, initialization, knows_construction, adapters, checkpoints, wrapped, autocast_casts, inputs,
+           output, loss, kept_with_output, kept_in_forward, model_loss, leaves, held_by_nodes, replaced_buffers,
+           converted_buffers] = of;
     (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, backward_ops, saved, locals, strides, edges);
-    (*this)(nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
+    (*this)(nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes, initial_values, flat_weights,
             knows_construction, adapters);
     (*this)(checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, model_loss,
             leaves, held_by_nodes, replaced_buffers, converted_buffers);
@@ -266,9 +266,16 @@ class StepReader {
     to_.others.push_back(kernels);
     for (const std::int64_t of_all : {elementwise_flops, product_flops, bytes_moved}) to_.others.push_back(of_all);
   }
+  // Labels are as many as the batch has.
+  void read(TrainerTensors& of) {
+    auto& [begin, batch, backward, clipped] = of;
+    (*this)(begin, backward, clipped);
+    read(batch.events.size());
+    for (OptimizerEvent& event : batch.events) (*this)(event.kind, event.slot, event.bytes);
+  }
   void read(OptimizerWork& of) {
-    auto& [construction, scaler, clip, first, steady, first_of, steady_of, managed] = of;
-    (*this)(construction, scaler, clip, first, steady, first_of, steady_of);
+    auto& [construction, scaler, clip, first, steady, first_of, steady_of, trainer, managed] = of;
+    (*this)(construction, scaler, clip, first, steady, first_of, steady_of, trainer);
     to_.others.push_back(managed);
   }
 

@@ -47,6 +47,9 @@ struct OptimizerConfig {
 
 /// When the Python names of the training loop let go of the output and the loss.
 enum class Loop { plain, function, loss_only };
+/// Whose training loop takes the steps: that of PyTorch's tutorials, transformers' Trainer, or a loop of one's own with
+/// accelerate.
+enum class Like : std::uint8_t { pytorch, trainer, accelerate };
 /// Which kernel scratch is counted.
 enum class Scratch { full, no_cudnn, none };
 /// Where cudaMalloc places what PyTorch's allocator asks for, which decides between free blocks of one size: each above
@@ -118,6 +121,7 @@ struct RunConfig {
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;
+  Like like = Like::pytorch;
   Scratch scratch = Scratch::full;
   AllocatorKind allocator = AllocatorKind::caching;
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF

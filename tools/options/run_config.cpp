@@ -30,6 +30,7 @@ void refuse_training_flags(const RunOptions& o) {
                                                 {"--opt-impl", !o.optimizer_impl.empty()},
                                                 {"--weight-decay", !o.weight_decay.empty()},
                                                 {"--clip-grad-norm", !o.clip.empty()},
+                                                {"--like", !o.like.empty()},
                                                 {"--micro-batches", !o.micro_batches.empty()},
                                                 {"--checkpoint", !o.checkpoint.empty()},
                                                 {"--master", !o.master.empty()},
@@ -57,9 +58,19 @@ Loop loop_of(const RunOptions& o, Mode mode) {
   return word_or("--loop", o.loop, mode == Mode::infer ? Loop::function : Loop::plain);
 }
 
-}  // namespace
+// transformers.TrainingArguments' defaults: optim="adamw_torch_fused", max_grad_norm=1.0; and compute_loss() returns
+// the loss alone.
+RunOptions as_trainer(RunOptions o) {
+  if (!o.loop.empty())
+    throw Error("--loop is that of --like " + o.like, ErrorKind::usage).help("leave out one of them");
+  o.loop = "loss_only";
+  if (o.clip.empty()) o.clip = "1.0";
+  if (!o.optimizer.empty()) return o;
+  o.optimizer = o.optimizer_impl.empty() ? "adamw_torch_fused" : "adamw_torch";
+  return o;
+}
 
-RunConfig run_config(const RunOptions& o) {
+RunConfig read_run_config(const RunOptions& o) {
   RunConfig run;
   run.mode = word_or("--mode", o.mode, Mode::train);
   run.mode == Mode::infer ? refuse_training_flags(o) : refuse_inference_flags(o);
@@ -67,6 +78,7 @@ RunConfig run_config(const RunOptions& o) {
   set_precision(o, run);
   if (!o.pytorch.empty()) run.pytorch = pytorch_version(o.pytorch);
   run.optimizer = optimizer_config(o, run.mode, run.pytorch);
+  run.like = word_or("--like", o.like, Like::pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
   run.layout = word_or("--layout", o.layout, MemoryFormat::contiguous);
   run.attention = word_or("--attention", o.attention, Attention::automatic);
@@ -87,6 +99,12 @@ RunConfig run_config(const RunOptions& o) {
   if (!o.runtime.empty()) run.context_bytes = size_of_flag("--runtime", o.runtime);
   run.first_step = choice_or<bool>("--step", o.step, false, {{"steady", false}, {"first", true}});
   return run;
+}
+
+}  // namespace
+
+RunConfig run_config(const RunOptions& o) {
+  return read_run_config(o.like == "trainer" && o.mode != "infer" ? as_trainer(o) : o);
 }
 
 }  // namespace gpuplan

@@ -26,6 +26,7 @@ std::vector<std::string> refused_loops(const RankStep& rank) {
   refuse(run.generation.part != Generation::Part::none, "generation with a cache");
   refuse(run.weights != WeightFormat::as_computed, "inference with quantized weights");
   refuse(run.optimizer.bitsandbytes || run.optimizer.recorder, "an optimizer that is not torch.optim's");
+  refuse(run.like != Like::pytorch, "a trainer's loop");
   refuse(run.offload_saved, "offloading saved tensors to the host");
   refuse(run.offload_optimizer, "an optimizer on the host");
   refuse(run.optimizer_in_backward && run.micro_batches > 1, "an optimizer in the backward of micro-batches");

@@ -14,7 +14,7 @@ import torch
 
 from gpuplan.errors import GpuplanError
 
-Named = List[Tuple[str, torch.Tensor]]
+Named = Sequence[Tuple[str, torch.Tensor]]
 PART = re.compile(r"(?P<callee>[^():]+\.py:\w+|[\w.]+)(?P<arguments>\(.*\))?(?::(?P<which>[^():]+))?")
 EXAMPLE = "NAME, MODULE.CLASS(ARGUMENT=VALUE), FILE.py:FUNCTION, or NAME:matrices,NAME:rest"
 

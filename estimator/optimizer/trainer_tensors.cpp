@@ -1,0 +1,85 @@
+#include "estimator/optimizer/trainer_tensors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/dtype.h"
+#include "estimator/base/integers.h"
+
+namespace gpuplan {
+namespace {
+
+using Kind = OptimizerEvent::Kind;
+
+constexpr std::int64_t kNumber = 4, kInteger = 8, kTruth = 1;
+
+// Slots of names, in which the old value goes once the new one is there.
+enum Name : std::int32_t { kLabels, kItems, kSum, kLoss, kNorm };
+// Slots of temporaries.
+enum Temporary : std::int32_t { kMask, kCount, kTotal, kWide };
+
+class Program {
+ public:
+  Program& make(Temporary slot, std::int64_t bytes) { return add(Kind::alloc_tensor, slot, bytes); }
+  Program& drop(Temporary slot) { return add(Kind::free, slot, 0); }
+  Program& name(Name slot, std::int64_t bytes) { return add(Kind::alloc_input, slot, bytes); }
+  Program& bind(Name slot, std::int64_t bytes) { return name(slot, bytes).forget(slot); }
+  Program& forget(Name slot) { return add(Kind::free_input, slot, 0); }
+  OptimizerProgram take() { return std::move(program_); }
+
+ private:
+  Program& add(Kind kind, std::int32_t slot, std::int64_t bytes) {
+    program_.events.push_back({kind, slot, bytes});
+    if (kind == Kind::alloc_tensor) program_.kernels += 1;
+    return *this;
+  }
+
+  OptimizerProgram program_;
+};
+
+std::int64_t labels_bytes(const Graph& graph) {
+  return graph.labels == kNone ? 0 : graph.buffers[index(graph.tensor(graph.labels).buffer)].bytes;
+}
+
+// The type that all gradients are promoted to.
+std::int64_t norm_bytes(const Graph& graph) {
+  std::int64_t bytes = 2;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) bytes = std::max<std::int64_t>(bytes, size_of(graph.tensor(p.tensor).dtype));
+  return bytes;
+}
+
+// Trainer.get_batch_samples(): sum((batch["labels"].ne(-100)).sum() for batch in batches), as a float on the device.
+void count_items(std::int64_t labels, Program& p) {
+  const std::int64_t tokens = labels / kInteger;
+  p.make(kMask, tokens * kTruth).make(kCount, kInteger).make(kWide, labels).drop(kWide).drop(kMask);
+  p.make(kTotal, kInteger).drop(kCount).name(kItems, kNumber).drop(kTotal);
+}
+
+// The logged loss is that of the step before until this one's is there; logging_nan_inf_filter looks at it.
+void keep_loss(Program& p) {
+  p.bind(kLoss, kNumber).make(kMask, kTruth).drop(kMask);
+  p.make(kCount, kNumber).make(kMask, kTruth).drop(kCount).drop(kMask);
+}
+
+}  // namespace
+
+TrainerTensors trainer_tensors(const Graph& graph, const RunConfig& run) {
+  TrainerTensors t;
+  if (run.mode == Mode::infer || run.like == Like::pytorch) return t;
+  const bool trainer = run.like == Like::trainer;
+  const std::int64_t labels = labels_bytes(graph);
+  Program begin, batch, backward, clipped;
+  if (trainer) begin.name(kSum, kNumber);  // _tr_loss
+  if (labels > 0) batch.name(kLabels, labels);
+  if (labels > 0 && trainer) count_items(labels, batch);
+  if (labels > 0) batch.forget(kLabels);
+  if (labels > 0 && trainer) batch.forget(kItems);
+  if (trainer) {
+    keep_loss(backward);
+    clipped.bind(kNorm, norm_bytes(graph));
+  }
+  return {begin.take(), batch.take(), backward.take(), clipped.take()};
+}
+
+}  // namespace gpuplan
