@@ -27,6 +27,12 @@ class OptimizerPrograms {
     }
   }
 
+  /// Of a trainer's own tensors, which no observer follows.
+  void run_unobserved(const OptimizerProgram& program) {
+    readings_.count_kernels(program.kernels);
+    for (const OptimizerEvent& e : program.events) run(e, OptimizerPart::step);
+  }
+
   void release_fp32_gradients() {
     for (BlockId& g : fp32_gradients_) blocks_.release_as(g, Category::gradients);
     fp32_gradients_.clear();
@@ -41,7 +47,8 @@ class OptimizerPrograms {
     switch (e.kind) {
       case Kind::alloc_input: inputs_.emplace(e.slot, blocks_.allocate_bytes(e.bytes, Category::inputs)); break;
       case Kind::free_input:
-        if (inputs_.count(e.slot) < 2) break;
+      case Kind::drop_input:
+        if (inputs_.count(e.slot) < (e.kind == Kind::free_input ? 2 : 1)) break;
         blocks_.release_as(inputs_.find(e.slot)->second, Category::inputs);
         inputs_.erase(inputs_.find(e.slot));
         break;

@@ -150,7 +150,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   if (channels_last)
     for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
   optimizer.run(loop.rank.optimizer.construction, OptimizerPart::construction);
-  optimizer.run(loop.rank.optimizer.trainer.begin, OptimizerPart::construction);
+  optimizer.run_unobserved(loop.rank.optimizer.trainer.begin);
   make_batch(graph, blocks);
   if (channels_last)
     for (const TensorId t : graph.inputs) move_images(graph, t, blocks);

@@ -66,7 +66,8 @@ class TrainingLoop {
     const RunConfig& run = loop_.rank.run;
     loop_.phase = Phase::start;
     blocks_.note_peak();
-    if (i > 0) zero_gradients();
+    const bool forward_first = run.like == Like::lightning;  // its closure zeroes gradients before backward
+    if (i > 0 && !forward_first) zero_gradients();
     take_batch(i == 0);
     record(Phase::start);
     if (run.mode == Mode::infer) {
@@ -75,10 +76,11 @@ class TrainingLoop {
     } else {
       for (std::int64_t m = 0; m < run.micro_batches; ++m) {
         loop_.pass = m == 0 ? 0 : loop_.rank.micro_batches.schedules.size() - 1;
-        if (m > 0 && run.like == Like::accelerate) take_batch(false);
+        if (m > 0 && run.like != Like::trainer) take_batch(false);
         silent_ = m + 1 < run.micro_batches;
         follow_micro_batch(m);
-        pass(i > 0 || m > 0, i == 0 && m == 0);
+        pass(i > 0 || m > 0, i == 0 && m == 0, i > 0 && m == 0 && forward_first);
+        if (silent_) optimizer_.run_unobserved(loop_.rank.optimizer.trainer.end);
       }
       update(i);
     }
@@ -91,7 +93,7 @@ class TrainingLoop {
     if (rank.run.mode == Mode::infer || rank.run.like == Like::pytorch) return;
     if (!first)
       for (const TensorId t : rank.graph.inputs) blocks_.move(rank.graph.tensor(t).buffer);
-    optimizer_.run(rank.optimizer.trainer.batch, OptimizerPart::construction);
+    optimizer_.run_unobserved(rank.optimizer.trainer.batch);
   }
 
   void follow_micro_batch(std::int64_t number) {
@@ -138,7 +140,7 @@ class TrainingLoop {
 
   // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
   // anew.
-  void pass(bool result_is_held, bool first) {
+  void pass(bool result_is_held, bool first, bool zeroes) {
     const bool plain = loop_.rank.run.loop == Loop::plain;
     const std::vector<Held> last = held_results();
     collectives_.begin_forward();
@@ -147,30 +149,34 @@ class TrainingLoop {
     run_steps(Phase::loss);
     if (plain && result_is_held)
       for (const Held& h : last) blocks_.release_held(h.block, h.buffer);
+    optimizer_.run_unobserved(loop_.rank.optimizer.trainer.loss);
     record(Phase::loss);
     loop_.phase = Phase::backward;
+    if (zeroes) zero_gradients();
     updates_first_ = first;
     if (first) optimizer_.run(loop_.rank.optimizer.scaler, OptimizerPart::scaler);
     run_steps(Phase::backward);
-    optimizer_.run(loop_.rank.optimizer.trainer.backward, OptimizerPart::step);
+    optimizer_.run_unobserved(loop_.rank.optimizer.trainer.backward);
     // A local name of accelerator.backward(), unlike the model's loss.
     if (loop_.rank.run.like == Like::accelerate) blocks_.release(loop_.schedule().loss);
     record(Phase::backward);
     // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
-    if (!plain) release_results();
+    if (!plain && (loop_.rank.run.like != Like::lightning || silent_)) release_results();
   }
 
   void update(int i) {
     const OptimizerWork& work = loop_.rank.optimizer;
     loop_.phase = Phase::clip;
-    if (loop_.rank.run.clip_grad_norm) {
+    if (loop_.rank.run.clip_grad_norm || !work.clip.events.empty()) {
       optimizer_.run(work.clip, OptimizerPart::clip);
-      optimizer_.run(work.trainer.clipped, OptimizerPart::clip);
+      optimizer_.run_unobserved(work.trainer.clipped);
       record(Phase::clip);
     }
     loop_.phase = Phase::optimizer;
     optimizer_.run(i == 0 ? work.first : work.steady, OptimizerPart::step);
+    if (loop_.rank.run.like == Like::lightning) release_results();  // a local name of step(closure)
     record(Phase::optimizer);
+    optimizer_.run_unobserved(work.trainer.end);
   }
 
   void run_steps(Phase phase) {

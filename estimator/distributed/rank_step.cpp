@@ -106,7 +106,7 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   step.graph = build_graph(model, catalog, step.run, gpu, wraps ? &wrapped : nullptr);
   step.micro_batches = make_micro_batch_schedules(step.graph, step.run, gpu, calls);
-  if (run.like == Like::accelerate) take_one_batch_at_a_time(step);
+  if (run.like == Like::accelerate || run.like == Like::lightning) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_step(step);
   return step;

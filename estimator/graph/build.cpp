@@ -155,15 +155,18 @@ class GraphBuilder {
     if (run_.labels) graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone));
     std::ranges::copy(graph_.kept_in_forward, std::back_inserter(kept_));
     layers_.locals_die(kept_);
-    const bool accelerated = run_.like != Like::pytorch;  // autocast is around the model alone
+    const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (trains && !in_model) compute_loss_of_output(names);
     if (trains && !accelerated) layers_.end_autocast();
-    // Trainer divides by the number of items or of micro-batches; so does accelerator.backward(), though that is 1.
-    if (trains && run_.like == Like::trainer) layers_.divide_loss(false);
-    if (trains && (run_.micro_batches > 1 || accelerated)) layers_.divide_loss(in_model || accelerated);
+    // Trainer divides by the number of items or of micro-batches; so do accelerator.backward() and Lightning's closure,
+    // though that is 1.
+    if (!trains) return;
+    if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
+    if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch))
+      layers_.divide_loss(in_model || accelerated);
   }
 
   void compute_loss_of_output(BlockNames& names) {

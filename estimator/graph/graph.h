@@ -225,7 +225,7 @@ struct Graph {
   /// Parameters and buffers in the order they are allocated. Those of category scratch are weights replaced by the
   /// ones they are tied to, gone once the model is built, or by flat ones, gone once those are there.
   std::vector<TensorId> model_storage;
-  TensorId labels = kNone;  // the input that the model's own loss takes as its labels, too
+  TensorId labels = kNone;         // the input that the model's own loss takes as its labels, too
   std::vector<Shape> tied_shapes;  // of weights that have several places in the model, each once
   std::vector<std::pair<TensorId, Initial>> initial_values;  // of buffers that do not begin with zeros
   std::vector<FlatWeights> flat_weights;                     // in the order of creation

@@ -279,7 +279,7 @@ TensorId LayerBuilder::cached_cast(TensorId t) {
   const DType from = dtype(t);
   if (from == *to || !is_floating(from) || from == DType::fp64) return t;
   // Leaves that are trained, also where no_grad is on: the weights.
-  const bool cached = from == DType::fp32 && graph_.tensor(t).trained;
+  const bool cached = from == DType::fp32 && graph_.tensor(t).trained && caches_casts(run_.like);
   if (!cached) return cast(t, *to);
   if (const auto it = cast_cache_.find(t); it != cast_cache_.end()) return it->second;
   const bool without_grad = std::exchange(without_grad_, without_grad_ && before(kCachedCastsWithGradient));

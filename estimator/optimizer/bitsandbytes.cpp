@@ -39,7 +39,7 @@ class States {
   States(const BitsandbytesOptimizer& config, StepBuilder& builder) : config_(config), builder_(builder) {}
 
   void make(const OptimizerParameter& p) {
-    const bool eight_bit = config_.eight_bit && p.elements >= kFewestOf8bit;
+    const bool eight_bit = config_.eight_bit && p.elements >= kFewestOf8bit && !p.overrides_8bit;
     if (eight_bit && !has_maps_) {
       for (int i = 0; i < states(); ++i) builder_.state(kMapBytes);
       has_maps_ = true;
@@ -97,7 +97,8 @@ std::int64_t managed_bytes(std::span<const OptimizerParameter> parameters, const
   const std::int64_t states = config.rule == Rule::ademamix ? 3 : has_two_states(config.rule) ? 2 : 1;
   for (const OptimizerParameter& p : parameters)
     if (p.elements >= kFewestPaged)
-      bytes = checked_add(bytes, checked_mul(checked_mul(p.elements, states), config.eight_bit ? 1 : 4));
+      bytes = checked_add(bytes,
+                          checked_mul(checked_mul(p.elements, states), config.eight_bit && !p.overrides_8bit ? 1 : 4));
   return bytes;
 }
 

@@ -16,6 +16,7 @@ namespace gpuplan {
 struct OptimizerParameter {
   std::int64_t elements = 0;
   DType dtype = DType::fp32;
+  bool overrides_8bit = false;  // bitsandbytes' GlobalOptimManager was told of 32 bits
 };
 
 /// One thing that happens to memory, in order. `slot` names a tensor within the program; a state's slot
@@ -30,7 +31,8 @@ struct OptimizerEvent {
     free_gradient,
     free_state,
     alloc_input,
-    free_input
+    free_input,
+    drop_input
   };
   Kind kind;
   std::int32_t slot;
@@ -39,7 +41,7 @@ struct OptimizerEvent {
   // alloc_scratch: inside one kernel (left out with --scratch none);
   // free_state: the oldest state of the slot, whose place a new one takes;
   // alloc_input, free_input: of a slot of the loop's own, which has what a name is bound to until it is bound anew: the
-  // latest stays;
+  // latest stays; drop_input: it goes, too;
   // alloc_gradient: lives until the next zero_grad; free_gradient: of the parameter `slot` of those with a gradient.
 };
 

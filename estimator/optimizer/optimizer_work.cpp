@@ -155,7 +155,8 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   const RecordedOptimizer steps = steps_of(graph, schedule, run, gpu);
   append(work.construction, steps.construction);
   if (parameters.stepped.empty()) return work;
-  work.managed_bytes = managed_bytes(parameters.stepped, run.optimizer);
+  for (const Parameters& group : parameters_of(graph, schedule, run.like))
+    work.managed_bytes = checked_add(work.managed_bytes, managed_bytes(group.stepped, run.optimizer));
   OptimizerProgram& begins = run.clip_grad_norm ? work.clip : work.first;
   append(begins, to_fp32);
   if (!run.clip_grad_norm) work.steady = to_fp32;
@@ -164,8 +165,8 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   append(work.steady, steps.steady);
   if (!run.scales_gradients()) return work;
   work.scaler = grad_scaler_state();
-  // accelerator.clip_grad_norm_() unscales gradients first.
-  const bool unscaled = run.clip_grad_norm && run.like != Like::pytorch;
+  // accelerator.clip_grad_norm_() unscales gradients first; Lightning always does.
+  const bool unscaled = run.like == Like::lightning || (run.clip_grad_norm && run.like != Like::pytorch);
   if (unscaled) work.clip = grad_scaler_clip(work.clip);
   work.first = grad_scaler_step(work.first, run.optimizer.impl, unscaled);
   work.steady = grad_scaler_step(work.steady, run.optimizer.impl, unscaled);

@@ -19,7 +19,8 @@ struct Parameters {
 std::string path_of(const Graph& graph, const ParameterTensor& parameter);
 
 /// One group, in the order of model.parameters(); of transformers' Trainer two (Trainer.get_decay_parameter_names):
-/// what weight decay applies to, and biases and norms.
+/// what weight decay applies to, and biases and norms; embeddings keep bitsandbytes' states of 32 bits there
+/// (Trainer.create_optimizer).
 std::vector<Parameters> parameters_of(const Graph& graph, const Schedule& schedule, Like like);
 
 }  // namespace gpuplan

@@ -25,6 +25,7 @@ class Program {
   Program& name(Name slot, std::int64_t bytes) { return add(Kind::alloc_input, slot, bytes); }
   Program& bind(Name slot, std::int64_t bytes) { return name(slot, bytes).forget(slot); }
   Program& forget(Name slot) { return add(Kind::free_input, slot, 0); }
+  Program& leave(Name slot) { return add(Kind::drop_input, slot, 0); }
   OptimizerProgram take() { return std::move(program_); }
 
  private:
@@ -39,6 +40,14 @@ class Program {
 
 std::int64_t labels_bytes(const Graph& graph) {
   return graph.labels == kNone ? 0 : graph.buffers[index(graph.tensor(graph.labels).buffer)].bytes;
+}
+
+// Also what the model embeds; an export of a batch with labels has an input for them.
+bool are_tokens(const Graph& graph) {
+  return std::ranges::any_of(graph.forward_ops, [&](const Op& op) {
+    if (op.layer == kNone || graph.layers[index(op.layer)].name == "loss") return false;
+    return std::ranges::find(graph.at(op.reads), graph.labels) != graph.at(op.reads).end();
+  });
 }
 
 // The type that all gradients are promoted to.
@@ -69,17 +78,22 @@ TrainerTensors trainer_tensors(const Graph& graph, const RunConfig& run) {
   if (run.mode == Mode::infer || run.like == Like::pytorch) return t;
   const bool trainer = run.like == Like::trainer;
   const std::int64_t labels = labels_bytes(graph);
-  Program begin, batch, backward, clipped;
+  Program begin, batch, loss, backward, clipped, end;
+  if (run.like == Like::lightning) {  // ClosureResult: loss.detach().clone()
+    loss.name(kLoss, kNumber);
+    end.leave(kLoss);
+  }
   if (trainer) begin.name(kSum, kNumber);  // _tr_loss
-  if (labels > 0) batch.name(kLabels, labels);
+  const bool another = labels > 0 && are_tokens(graph);
+  if (another) batch.name(kLabels, labels);
   if (labels > 0 && trainer) count_items(labels, batch);
-  if (labels > 0) batch.forget(kLabels);
+  if (another) batch.forget(kLabels);
   if (labels > 0 && trainer) batch.forget(kItems);
   if (trainer) {
     keep_loss(backward);
     clipped.bind(kNorm, norm_bytes(graph));
   }
-  return {begin.take(), batch.take(), backward.take(), clipped.take()};
+  return {begin.take(), batch.take(), loss.take(), backward.take(), clipped.take(), end.take()};
 }
 
 }  // namespace gpuplan

@@ -12,8 +12,10 @@ namespace gpuplan {
 struct TrainerTensors {
   OptimizerProgram begin;     // before the first batch
   OptimizerProgram batch;     // once a step's batch is there
+  OptimizerProgram loss;      // once the loss is there
   OptimizerProgram backward;  // after each backward
   OptimizerProgram clipped;   // after the gradients' norm was clipped
+  OptimizerProgram end;       // of each micro-batch
 };
 
 /// Nothing where the loop is that of PyTorch's tutorials.

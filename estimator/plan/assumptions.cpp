@@ -133,8 +133,19 @@ class Collector {
       add("lora", "adapters are peft 0.21's, added to the model on the GPU (" + lora_text(*run_.lora) + ")");
   }
 
+  void loop() const {
+    const char* const whose = run_.like == Like::trainer      ? "transformers 5.23's Trainer"
+                              : run_.like == Like::accelerate ? "accelerate 1.15's"
+                              : run_.like == Like::lightning  ? "Lightning 2.6's"
+                                                              : nullptr;
+    if (whose != nullptr)
+      add("like", std::string("the training loop is ") + whose +
+                      ", as recorded on one GPU; nothing is logged, saved or evaluated between steps");
+  }
+
   void figures() const {
     stored_weights();
+    loop();
     if (run_.mode == Mode::train && run_.optimizer.recorder)
       add("optimizer", "what " + run_.optimizer.recorder->name() +
                            " allocates was recorded: its first three steps, taken by PyTorch of parameters like the "

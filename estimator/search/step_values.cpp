@@ -268,8 +268,8 @@ class StepReader {
   }
   // Labels are as many as the batch has.
   void read(TrainerTensors& of) {
-    auto& [begin, batch, backward, clipped] = of;
-    (*this)(begin, backward, clipped);
+    auto& [begin, batch, loss, backward, clipped, end] = of;
+    (*this)(begin, loss, backward, clipped, end);
     read(batch.events.size());
     for (OptimizerEvent& event : batch.events) (*this)(event.kind, event.slot, event.bytes);
   }

@@ -47,9 +47,12 @@ struct OptimizerConfig {
 
 /// When the Python names of the training loop let go of the output and the loss.
 enum class Loop { plain, function, loss_only };
-/// Whose training loop takes the steps: that of PyTorch's tutorials, transformers' Trainer, or a loop of one's own with
-/// accelerate.
-enum class Like : std::uint8_t { pytorch, trainer, accelerate };
+/// Whose training loop takes the steps: that of PyTorch's tutorials, transformers' Trainer, a loop of one's own with
+/// accelerate, or Lightning's.
+enum class Like : std::uint8_t { pytorch, trainer, accelerate, lightning };
+/// Lightning's plugin says torch.autocast(cache_enabled=False) (pytorch/plugins/precision/amp.py).
+constexpr bool caches_casts(Like like) { return like != Like::lightning; }
+constexpr bool uses_accelerate(Like like) { return like == Like::trainer || like == Like::accelerate; }
 /// Which kernel scratch is counted.
 enum class Scratch { full, no_cudnn, none };
 /// Where cudaMalloc places what PyTorch's allocator asks for, which decides between free blocks of one size: each above

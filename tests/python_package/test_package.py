@@ -197,7 +197,7 @@ class TrainerTest(unittest.TestCase):
     setUp, loss = ModuleTest.setUp, ModuleTest.loss
 
     def test_a_lightning_module_trains_itself(self):
-        plain = gpuplan.estimate(self.model, self.batch, loss=self.loss, optimizer="adamw", loop="loss_only", gpu="l4")
+        plain = gpuplan.estimate(self.model, self.batch, loss=self.loss, optimizer="adamw", like="lightning", gpu="l4")
         self.assertEqual(gpuplan.estimate(Lit(self.model), self.batch, gpu="l4").peak_bytes, plain.peak_bytes)
         for form in (lambda made: [made], lambda made: {"optimizer": made}, lambda made: ([made], [])):
             self.assertEqual(gpuplan.estimate(Lit(self.model, form), self.batch, gpu="l4").peak_bytes, plain.peak_bytes)

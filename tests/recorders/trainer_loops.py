@@ -71,7 +71,7 @@ def as_trainer(run, model, readings):
             output_dir=folder, per_device_train_batch_size=per_step, gradient_accumulation_steps=run.micro_batches, max_steps=3,
             bf16=run.amp == "bf16", fp16=run.amp == "fp16", report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True,
             **({} if run.opt is None else {"optim": {"adamw8bit": "adamw_bnb_8bit", "sgd": "sgd", "adamw_torch": "adamw_torch"}[run.opt]}),
-            **({"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": run.checkpoint == "block,reentrant"}}
+            **({"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": run.checkpoint == "reentrant"}}
                if run.checkpoint else {}))
         trainer = transformers.Trainer(model=model, args=arguments, train_dataset=Tokens(run.batch * 4, run.seq), callbacks=[Reader()])
         gc.collect()
@@ -111,17 +111,62 @@ def with_accelerate(run, model, readings):
             break
 
 
+def as_lightning(run, model, readings):
+    import lightning
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def training_step(self, batch, index):
+            if index % run.micro_batches == 0:
+                readings.end("start")
+            return self.model(**batch).loss
+
+        def configure_optimizers(self):
+            run.opt = run.opt or "sgd"
+            return optimizer_of(run, [(n, p) for n, p in self.model.named_parameters() if p.requires_grad])
+
+        def on_before_optimizer_step(self, optimizer):
+            if not run.clip_grad_norm:
+                readings.end("clip")
+
+        def configure_gradient_clipping(self, optimizer, **how):
+            super().configure_gradient_clipping(optimizer, **how)
+            if run.clip_grad_norm:
+                readings.end("clip")
+
+        def on_train_batch_end(self, outputs, batch, index):
+            if (index + 1) % run.micro_batches == 0:
+                readings.end("optimizer")
+
+    precision = {None: "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}[run.amp]
+    trainer = lightning.Trainer(max_steps=3, precision=precision if run.precision == "fp32" else "bf16-true", accelerator="gpu", devices=1,
+                                gradient_clip_val=1.0 if run.clip_grad_norm else None, accumulate_grad_batches=run.micro_batches,
+                                logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    loader = torch.utils.data.DataLoader(Tokens(run.batch * 4, run.seq), batch_size=run.batch // run.micro_batches)
+    gc.collect()
+    gc.disable()
+    trainer.fit(Module(), loader)
+
+
+LOOPS = {"trainer": as_trainer, "accelerate": with_accelerate, "lightning": as_lightning}
+
+
 def steps(text):
     words = shlex.split(text)
     at = words.index("--like")
     like = words[at + 1]
     run = flags_of(shlex.join(words[:at] + words[at + 2:]))
     run.recorded = False
+    if run.checkpoint:
+        run.checkpoint = run.checkpoint.replace("block,reentrant", "reentrant")  # as fine_tuning.py has it
     if "--opt" not in words:
         run.opt = None
     readings = Readings()
     model = model_of(run)
-    (as_trainer if like == "trainer" else with_accelerate)(run, model, readings)
+    LOOPS[like](run, model, readings)
     return readings.rows
 
 

@@ -206,6 +206,13 @@ constexpr ExplainTopic kTopics[] = {
   function   the step is a function: its local variables are freed when it returns
   loss_only  loss = criterion(model(x), y): the output is freed once the loss is computed
   With --mode infer the output is freed before the next forward, unless --loop plain is given.
+
+  --like is whose loop it is. All of them make each batch on the GPU anew, with labels of its own.
+  trainer     transformers' Trainer: loss_only, AdamW (fused) and gradient clipping where nothing else is said; the output is
+              converted to fp32 under --amp; two groups of parameters; the embeddings' states of --opt adamw8bit are fp32
+  accelerate  a loop of your own with accelerator.prepare() and accelerator.backward(loss): plain, with the output
+              converted to fp32 under --amp, so that logits are held in fp32; one micro-batch is on the GPU at a time
+  lightning   Lightning's: gradients of the last step are alive in the forward, and autocast keeps no copies of weights
 )"},
     {"files", "what is read and written, and how",
      R"(files

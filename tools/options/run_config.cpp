@@ -60,10 +60,12 @@ Loop loop_of(const RunOptions& o, Mode mode) {
 
 // transformers.TrainingArguments' defaults: optim="adamw_torch_fused", max_grad_norm=1.0; and compute_loss() returns
 // the loss alone.
-RunOptions as_trainer(RunOptions o) {
+// Lightning's training_step() does, too.
+RunOptions with_its_loop(RunOptions o) {
   if (!o.loop.empty())
     throw Error("--loop is that of --like " + o.like, ErrorKind::usage).help("leave out one of them");
   o.loop = "loss_only";
+  if (o.like != "trainer") return o;
   if (o.clip.empty()) o.clip = "1.0";
   if (!o.optimizer.empty()) return o;
   o.optimizer = o.optimizer_impl.empty() ? "adamw_torch_fused" : "adamw_torch";
@@ -104,7 +106,8 @@ RunConfig read_run_config(const RunOptions& o) {
 }  // namespace
 
 RunConfig run_config(const RunOptions& o) {
-  return read_run_config(o.like == "trainer" && o.mode != "infer" ? as_trainer(o) : o);
+  const bool sets_loop = o.like == "trainer" || o.like == "lightning";
+  return read_run_config(sets_loop && o.mode != "infer" ? with_its_loop(o) : o);
 }
 
 }  // namespace gpuplan

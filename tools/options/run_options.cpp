@@ -50,8 +50,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(run, "--attention", o.attention, "auto|flash|efficient|cudnn|math|eager", "Attention kernel (auto)");
   add(run, "--loop", o.loop, "plain|function|loss_only",
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
-  add(run, "--like", o.like, "pytorch|trainer|accelerate",
-      "Whose training loop: PyTorch's tutorials', transformers' Trainer or accelerate's (pytorch)");
+  add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning",
+      "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's or Lightning's (pytorch)");
   add(run, "--step", o.step, "steady|first", "Which step to report: the first, or one in steady state (steady)");
   const char* const saving = "Saving memory";
   add(saving, "--micro-batches", o.micro_batches, "N",

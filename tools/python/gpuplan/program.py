@@ -80,6 +80,8 @@ def flags(options: "dict[str, Any]") -> List[str]:
         elif name == "set":
             for variable, text in value.items():
                 words += ["--set", f"{variable}={text}"]
+        elif name in ("clip_grad_norm", "weight_decay"):  # which stand without a value, too
+            words.append(f"{flag}={value}")
         else:
             words += [flag, str(value)]
     return words

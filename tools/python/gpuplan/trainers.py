@@ -37,7 +37,7 @@ def _lightning(module: Any, batch: Any, optimizer: Any, mode: str) -> Training:
     def step(model: Any, given: Any) -> Any:
         return model.training_step(given, 0) if takes_index else model.training_step(given)
 
-    return Training(module, batch, step, returned_loss, optimizer or _configured(module), {"loop": "loss_only"})
+    return Training(module, batch, step, returned_loss, optimizer or _configured(module), {"like": "lightning"})
 
 
 def _configured(module: Any) -> Any:
@@ -92,7 +92,7 @@ def _hugging_face(trainer: Any, batch: Any, optimizer: Any, mode: str) -> Traini
     flags: Dict[str, Any] = {"amp": "bf16" if given.bf16 else "fp16" if given.fp16 else None}
     if mode == "infer":
         return Training(trainer.model, batch, None, None, None, flags)
-    flags.update(loop="loss_only", micro_batches=_accumulated(given.gradient_accumulation_steps), clip_grad_norm=bool(given.max_grad_norm) or None,
+    flags.update(like="trainer", micro_batches=_accumulated(given.gradient_accumulation_steps), clip_grad_norm=bool(given.max_grad_norm) or "0",
                  checkpoint="block" if given.gradient_checkpointing else None)
     had = trainer.optimizer
     if optimizer is None:
