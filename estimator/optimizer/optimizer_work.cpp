@@ -165,8 +165,8 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   append(work.steady, steps.steady);
   if (!run.scales_gradients()) return work;
   work.scaler = grad_scaler_state();
-  // accelerator.clip_grad_norm_() unscales gradients first; Lightning always does.
-  const bool unscaled = run.like == Like::lightning || (run.clip_grad_norm && run.like != Like::pytorch);
+  // Gradients are unscaled before their norm is clipped; Lightning always does that before the step.
+  const bool unscaled = run.like == Like::lightning || run.clip_grad_norm;
   if (unscaled) work.clip = grad_scaler_clip(work.clip);
   work.first = grad_scaler_step(work.first, run.optimizer.impl, unscaled);
   work.steady = grad_scaler_step(work.steady, run.optimizer.impl, unscaled);

@@ -60,8 +60,8 @@ class Execution final : public LoopObserver {
     parameters_.state(address, bytes);
   }
   void optimizer_tensor(OptimizerPart part, std::int32_t slot, std::uint64_t address) override {
-    if (run_config().scales_gradients() && (part == OptimizerPart::scaler || part == OptimizerPart::step))
-      scaler_.made(part == OptimizerPart::step, slot, address);
+    if (run_config().scales_gradients() && part != OptimizerPart::construction)
+      scaler_.made(part != OptimizerPart::scaler, slot, address);
   }
   void fp32_gradient(std::uint64_t address) override { parameters_.fp32_gradient(address); }
 
@@ -98,7 +98,10 @@ class Execution final : public LoopObserver {
       case OptimizerPart::scaler:
         if (run_config().scales_gradients()) kernels_.set_scale(scaler_.begin());
         break;
-      case OptimizerPart::clip: device_.clip_gradients(parameters_.gradients()); break;
+      case OptimizerPart::clip:
+        if (run_config().scales_gradients()) scaler_.unscale(parameters_.gradients());
+        device_.clip_gradients(parameters_.gradients());
+        break;
       case OptimizerPart::step: step(training_step, parameter); break;
     }
     if (watcher() != nullptr) watcher()->optimizer_enqueued(part);
@@ -145,7 +148,7 @@ class Execution final : public LoopObserver {
     parameters_.claim_stepped(parameter);
     if (run_config().optimizer_in_backward) keep_gradient(training_step, parameter);
     const bool scales = run_config().scales_gradients();
-    if (scales) scaler_.unscale(parameters_.gradients());
+    if (scales && !run_config().clip_grad_norm) scaler_.unscale(parameters_.gradients());
     const bool skipped = scales && options_.reads_losses && scaler_.found_inf();
     if (skipped)
       ++result_.skipped_steps;
