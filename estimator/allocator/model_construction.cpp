@@ -57,7 +57,8 @@ class WeightMaker {
 void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, CollectivePrograms& collectives) {
   WeightMaker weights(graph, blocks, collectives);
   const auto placed = static_cast<std::size_t>(std::ranges::count(graph.initialization, kResultAllocation));
-  const std::size_t first = graph.model_storage.size() - graph.adapters.size() - placed;
+  const std::size_t added = graph.adapters.size() + graph.saved_modules.size();
+  const std::size_t first = graph.model_storage.size() - added - placed;
   for (std::size_t i = 0; i < first; ++i) weights.make_next();
   if (placed == 0) weights.finish();
   std::vector<BlockId> made;
@@ -90,6 +91,7 @@ void move_adapters(const Graph& graph, DType precision, PlacedBlocks& blocks) {
     blocks.allocate(b);
     if (!half.empty()) blocks.release_held(half[i], b);
   }
+  for (const TensorId t : graph.saved_modules) blocks.allocate(buffer_of(graph, t));
 }
 
 // Of a model that is made on the GPU, as within torch.device("cuda"), a layer's two matrices are made there in fp32 and

@@ -106,7 +106,7 @@ class GraphBuilder {
   // The program of Graph::initialization: the weights in their order, and what the steps make between them, one step
   // after the other.
   void place_construction(const std::vector<ConstructionStep>& steps) {
-    const std::size_t weights = graph_.model_storage.size() - graph_.adapters.size();
+    const std::size_t weights = graph_.model_storage.size() - graph_.adapters.size() - graph_.saved_modules.size();
     std::size_t made = 0;
     for (const ConstructionStep& step : steps) {
       const std::size_t there = step.after.empty() ? made : std::max(made, weights_after(step, weights));
@@ -184,12 +184,14 @@ class GraphBuilder {
 
   // Adapters are added to the modules in the order of named_modules().
   void order_adapters() {
+    graph_.model_storage.insert(graph_.model_storage.end(), graph_.saved_modules.begin(), graph_.saved_modules.end());
     if (graph_.adapters.empty()) return;
     std::vector<char> made(graph_.tensors.size(), 0);
     for (const TensorId t : std::exchange(graph_.adapters, {})) made[static_cast<std::size_t>(t)] = 1;
     for (const ParameterTensor& p : graph_.parameters)
       if (made[static_cast<std::size_t>(p.tensor)] != 0) graph_.adapters.push_back(p.tensor);
-    graph_.model_storage.insert(graph_.model_storage.end(), graph_.adapters.begin(), graph_.adapters.end());
+    graph_.model_storage.insert(graph_.model_storage.end() - std::ssize(graph_.saved_modules), graph_.adapters.begin(),
+                                graph_.adapters.end());
   }
 
   struct Stored {  // how much there was of each when a module began

@@ -237,6 +237,7 @@ struct Graph {
   /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of
   /// model_storage.
   std::vector<TensorId> adapters;
+  std::vector<TensorId> saved_modules;   // copies of weights that are trained in their place, made after all adapters
   std::vector<Checkpoint> checkpoints;   // in the order of execution, not nested
   std::vector<Checkpoint> wrapped;       // what FSDP2 wraps: as checkpoints, and none of them is one
   std::vector<TensorId> autocast_casts;  // what autocast's cache holds until its context ends

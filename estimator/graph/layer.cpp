@@ -65,6 +65,18 @@ TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape)
   return kNone;
 }
 
+// peft's ModulesToSaveWrapper: a deep copy of the module's weight is trained, and the frozen one stays.
+TensorId LayerBuilder::trained_copy(TensorId t, std::string_view name) {
+  if (!call_.saved) return t;
+  const TensorId copy = new_tensor(shape(t), dtype(t), Category::parameters);
+  graph_.tensor(copy).strides = graph_.tensor(t).strides;
+  graph_.tensor(copy).requires_grad = training();
+  graph_.tensor(copy).trained = graph_.tensor(copy).of_trained = true;
+  graph_.parameters.push_back({copy, name, call_.layer, true});
+  graph_.saved_modules.push_back(copy);
+  return copy;
+}
+
 TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DType dtype) {
   if (call_.tied != kNone)
     if (const TensorId t = tied_parameter(name, shape); t != kNone) {
@@ -72,7 +84,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
       // the same kind is the same module, called again.
       if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name)
         ModelBuilder(*this).replaced_parameter(shape, true);
-      return t;
+      return trained_copy(t, name);
     }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(this->dtype(inputs_[0])))
     fail("expects a floating-point input, its input is " + std::string(name_of(this->dtype(inputs_[0]))));
@@ -92,7 +104,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
     graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].bytes = stored.bytes;
     for (const StoredPart& part : stored.parts) buffer(part.name, part.shape, part.dtype);
   }
-  return t;
+  return trained_copy(t, name);
 }
 
 // A weight that is shared is that of an Embedding.
@@ -115,6 +127,8 @@ TensorId LayerBuilder::tied_buffer(std::string_view name, const Shape& shape) co
 }
 
 TensorId LayerBuilder::buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial) {
+  if (call_.saved)
+    fail("a module with buffers, or with weights in a form of their own, is not planned as saved by --lora");
   if (const TensorId t = tied_buffer(name, shape); t != kNone) return t;
   const TensorId t = new_tensor(shape, dtype, Category::buffers);
   lay_out(graph_.tensor(t), run_.layout);

@@ -182,7 +182,8 @@ struct LoweredCall {
   const LayerDef* def = nullptr;
   const LayerCall* written = nullptr;  // must outlive the lowering
   bool frozen = false;
-  bool head = false;  // it makes the model's output
+  bool head = false;   // it makes the model's output
+  bool saved = false;  // a copy of its weights is trained in their place
   LayerId layer = kNone;
   LayerId tied = kNone;  // the layer whose weights it shares, or the loss whose targets
 };
@@ -320,6 +321,7 @@ class LayerBuilder {
   Value value_of(std::string_view name) const;  // the default's where nothing was written
   void bind();
   Bound& place_of(const Argument& argument, std::size_t& position);
+  TensorId trained_copy(TensorId t, std::string_view name);
   TensorId tied_parameter(std::string_view name, const Shape& shape) const;
   TensorId tied_buffer(std::string_view name, const Shape& shape) const;
   void mark_views(std::span<const TensorId> outputs, std::span<const TensorId> inputs);

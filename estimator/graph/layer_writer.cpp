@@ -27,6 +27,7 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
   layer(call.layer).module = !among_losses_;
   call.frozen = !def.adapter && (frozen || lora_.given());
   call.head = path == head_;
+  call.saved = !def.adapter && !among_losses_ && lora_.save(path);
   if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
   if (!node.tie.empty() && !def.loss) ties_[path] = {call.layer, call.tied};
   try {
@@ -35,7 +36,7 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
     const std::vector<TensorId>& outputs = lowering_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
-    if (!lora_.take(def, node, path)) return outputs;
+    if (call.saved || !lora_.take(def, node, path)) return outputs;
     adapt(path, written.mark, inputs.front(), used.size() == 1 && lowering_.builder().stored());
     return adapted_;
   } catch (Error& e) {

@@ -43,7 +43,8 @@ class Loading {
   Loading(Graph& graph, const RunConfig& run, const Gpu& gpu) : graph_(graph), run_(run), gpu_(gpu) {
     for (const BufferTensor& b : graph.named_buffers) buffers_of_[b.layer].push_back(&b);
     is_adapter_.resize(graph.tensors.size(), 0);
-    for (const TensorId t : graph.adapters) is_adapter_[index(t)] = 1;
+    for (const auto* added : {&graph.adapters, &graph.saved_modules})
+      for (const TensorId t : *added) is_adapter_[index(t)] = 1;
   }
 
   void write() {
@@ -52,11 +53,13 @@ class Loading {
     place_buffers();
     if (casts()) cast_to_fp32();
     add_adapters();
+    for (const TensorId t : graph_.saved_modules) make(t);
     // What is neither a parameter nor a buffer is made by the first step, where it is read.
     for (const TensorId t : graph_.model_storage)
       if (is_constant(graph_, t)) make(t);
     graph_.model_storage = std::move(storage_);
     graph_.adapters.clear();
+    graph_.saved_modules.clear();
   }
 
  private:

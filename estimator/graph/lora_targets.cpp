@@ -52,7 +52,30 @@ bool LoraTargets::take(const LayerDef& def, const Node& node, const std::string&
   return found;
 }
 
+bool LoraTargets::save(const std::string& path) {
+  bool found = false;
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    if (!path.ends_with(lora_->saved[i])) continue;  // as peft matches it (utils/other.py, _set_trainable)
+    saved_[i] = 1;
+    found = true;
+  }
+  return found;
+}
+
+void LoraTargets::check_all_saved(std::span<const Layer> layers) const {
+  const auto missing = std::ranges::find(saved_, 0);
+  if (missing == saved_.end()) return;
+  std::vector<std::string> names;
+  for (const Layer& l : layers)
+    if (l.parameters > 0) names.push_back(l.name.substr(l.name.rfind('.') + 1));
+  const std::string& name = lora_->saved[static_cast<std::size_t>(missing - saved_.begin())];
+  throw Error("--lora: no layer with weights has a path that ends in \"" + name + "\"" + did_you_mean(name, names),
+              ErrorKind::usage)
+      .help("save= names layers, such as " + (names.empty() ? "lm_head" : names.back()));
+}
+
 void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
+  check_all_saved(layers);
   const auto missing = std::ranges::find(used_, 0);
   if (missing == used_.end()) return;
   std::vector<std::string> names;

@@ -43,19 +43,29 @@ std::vector<std::string> targets_of(const std::string& text) {
   return targets;
 }
 
+// Ends of paths, which no pattern is.
+std::vector<std::string> names_of(const std::string& text) {
+  std::vector<std::string> names = targets_of(text);
+  for (const std::string& name : names)
+    if (name.find_first_of("*?") != std::string::npos || name == kAllLinear)
+      refuse_lora("save expects names of modules, not \"" + name + "\"");
+  return names;
+}
+
 }  // namespace
 
 Lora lora_of_flag(const std::string& text) {
   constexpr std::int64_t kMostRanks = 1'000'000;
   Lora lora;
   lora.targets = {std::string(kAllLinear)};
-  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets", "rslora"};
+  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets", "save", "rslora"};
   std::vector<std::string> seen;
   for (const std::string_view pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) refuse_lora("\"" + std::string(pair) + "\" is not KEY=VALUE");
     std::string key(pair.substr(0, equals));
     const std::string value(pair.substr(equals + 1));
+    if (key == "modules_to_save") key = "save";
     if (key == "lora_alpha" || key == "lora_dropout" || key == "target_modules")
       key = key == "target_modules" ? "targets" : key.substr(5);
     if (std::ranges::find(keys, key) == keys.end())
@@ -66,6 +76,7 @@ Lora lora_of_flag(const std::string& text) {
     if (key == "alpha") lora.alpha = number("alpha", value);
     if (key == "dropout") lora.dropout = number("dropout", value);
     if (key == "targets") lora.targets = targets_of(value);
+    if (key == "save") lora.saved = names_of(value);
     // alpha / sqrt(r) instead of alpha / r: no byte differs.
     if (key == "rslora" && value != "true" && value != "True" && value != "false" && value != "False")
       refuse_lora("rslora expects true or false, not \"" + value + "\"");

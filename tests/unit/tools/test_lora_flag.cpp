@@ -42,6 +42,15 @@ TEST_CASE("--lora says peft's LoraConfig") {
   CHECK(lora_of_flag("r=8,lora_alpha=16,target_modules=fc1").alpha == 16);
 }
 
+TEST_CASE("--lora save= names the modules that are trained as copies") {
+  const Lora lora = lora_of_flag("r=8,save=lm_head+embed_tokens");
+  CHECK(lora.saved == std::vector<std::string>{"lm_head", "embed_tokens"});
+  CHECK(lora_text(lora) == "r=8,alpha=8,targets=all-linear,save=lm_head+embed_tokens");
+  CHECK(lora_of_flag("r=8,modules_to_save=score").saved == std::vector<std::string>{"score"});
+  CHECK(error_of("r=8,save=layers.*") == "--lora: save expects names of modules, not \"layers.*\"");
+  CHECK(error_of("r=8,save=") != "");
+}
+
 TEST_CASE("--lora refuses what LoraConfig does not take") {
   CHECK(error_of("") == "--lora: \"\" is not KEY=VALUE");
   CHECK(error_of("r=0").starts_with("--lora r expects"));
