@@ -77,8 +77,7 @@ TEST_CASE("Lightning zeroes gradients after the forward") {
 }
 
 TEST_CASE("Trainer keeps the states of embeddings in 32 bits") {
-  const std::string embeds =
-      "input: {shape: [8], dtype: int64}\nlayers: [\"Embedding(100, 64)\"]\n";
+  const std::string embeds = "input: {shape: [8], dtype: int64}\nlayers: [\"Embedding(100, 64)\"]\n";
   // 6400 elements: two states, of 4 bytes instead of one with a scale every 256, and no tables of 256 values.
   const std::int64_t wide = plan_of(embeds, run_of("trainer", "", "adamw8bit")).bytes.optimizer_state;
   const std::int64_t narrow = plan_of(embeds, run_of("pytorch", "", "adamw8bit")).bytes.optimizer_state;
