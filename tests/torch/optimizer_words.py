@@ -52,7 +52,7 @@ for text, words in {
         "muon:matrices": "1 of 3 parameters have no optimizer, norm.weight", "muon:matrices,adamw": "adamw does not say which parameters",
         "nothing": "no optimizer is called nothing", "torch.optim.Nope": "torch.optim has no Nope", "adamw(0.1)": "NAME=VALUE",
         "adamw(lr=f())": "NAME=VALUE", "adamw(lr=1": "expected NAME", "adamw(lrr=1)": "unexpected keyword argument 'lrr'",
-        "no_such_package.Adam": "No module named", "nowhere.py:make": "no such file", "torch.nn.Linear": "torch.nn.Linear"}.items():
+        "no_such_package.Adam": "No module named", "nowhere.py:make": "no such file", "torch.nn.Linear": "is no class of optimizers", "os.system": "is no class of optimizers"}.items():
     check("refuses " + text, words in refusal(text))
 
 # A state of 8 bytes that each step makes anew, before it lets go of the old one.

@@ -140,9 +140,13 @@ def found(part: Part) -> Any:
     if not module:
         raise usage(f"--opt {part.text}: no optimizer is called {part.callee}", f"expected {EXAMPLE}")
     try:
-        return attribute(importlib.import_module(module), name, part)
+        callee = attribute(importlib.import_module(module), name, part)
     except ImportError as error:
         raise GpuplanError(f"--opt {part.text}: {error}") from error
+    # A budget that comes with a pull request may name it: nothing else of a package is called.
+    if not (inspect.isclass(callee) and issubclass(callee, torch.optim.Optimizer)):
+        raise usage(f"--opt {part.text}: {full} is no class of optimizers", "a function is one of a file: optim.py:make")
+    return callee
 
 
 def of_torch(name: str) -> str:
