@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from types import CellType
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import torch
 import torch.utils.checkpoint
@@ -17,6 +17,7 @@ from gpuplan.asked_type import TYPES, AskedType
 from gpuplan.errors import ExportError
 from gpuplan.recorder import Recorder
 from gpuplan.replacements import Replacements
+from gpuplan.simulated import simulated_capability
 from gpuplan.source_lines import HALVES, source_line
 from gpuplan.torch_calls import function_name
 from gpuplan.value_checks import place_of
@@ -33,6 +34,7 @@ def followed(recorder: Recorder) -> Iterator[None]:
         follow_checkpoints(recorder, replacements)
         follow_autocast(recorder, replacements)
         follow_causal_hints(recorder, replacements)
+        answer_for_gpu(replacements)
         # Of one process; its own forward wants a GPU (torch/nn/modules/batchnorm.py).
         replacements.set(nn.SyncBatchNorm, "forward", nn.modules.batchnorm._BatchNorm.forward)
         replacements.set(nn.SyncBatchNorm, "_check_input_dim", lambda module, x: None)
@@ -220,6 +222,15 @@ def answer_for_autocast(recorder: Recorder, replacements: Replacements) -> None:
     for name in ("get_autocast_dtype", "get_autocast_gpu_dtype"):
         if hasattr(torch, name):
             replacements.set(torch, name, type_of(getattr(torch, name)))
+
+
+def answer_for_gpu(replacements: Replacements) -> None:
+    """Code that finds a tensor on the GPU asks which one it is: the simulated one."""
+    def capability(device: Any = None) -> Tuple[int, int]:
+        return simulated_capability()
+
+    if not torch.cuda.is_available():
+        replacements.set(torch.cuda, "get_device_capability", capability)
 
 
 def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:
