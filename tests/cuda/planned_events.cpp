@@ -70,7 +70,8 @@ class PlannedLoop final : public LoopObserver {
   void optimizer_tensor(OptimizerPart part, std::int32_t slot, std::uint64_t address) override {
     if (part == OptimizerPart::scaler && slot == kScaleSlot) scale_ = address;
     if (part == OptimizerPart::scaler && slot == kGrowthTrackerSlot) growth_tracker_ = address;
-    if (part == OptimizerPart::step && slot == kFoundInfSlot) found_inf_ = address;
+    const OptimizerPart unscales = run_.clip_grad_norm ? OptimizerPart::clip : OptimizerPart::step;
+    if (part == unscales && slot == kFoundInfSlot) found_inf_ = address;
   }
 
   void constant_is_made(TensorId) override {}
@@ -107,7 +108,10 @@ class PlannedLoop final : public LoopObserver {
 
   void optimizer(OptimizerPart part, int training_step, std::int32_t parameter) override {
     if (part == OptimizerPart::construction) claim_constructed();
-    if (part == OptimizerPart::clip) log_.kernel("clip", gradients());
+    if (part == OptimizerPart::clip) {
+      unscale();
+      log_.kernel("clip", gradients());
+    }
     if (part == OptimizerPart::step) step(training_step, parameter);
   }
 
@@ -170,16 +174,19 @@ class PlannedLoop final : public LoopObserver {
     new_states_.clear();
   }
 
+  void unscale() {
+    if (!run_.scales_gradients()) return;
+    std::vector<std::uint64_t> operands = gradients();
+    operands.insert(operands.end(), {scale_, found_inf_});
+    log_.kernel("unscale", operands);
+  }
+
   void step(int training_step, std::int32_t parameter) {
     if (run_.optimizer_in_backward && parameter == kNone) return;  // all were stepped on the way
     const std::span<const std::int32_t> all(trained_);
     const auto stepped = parameter == kNone ? all : all.subspan(index(parameter), 1);
     claim(stepped);
-    if (run_.scales_gradients()) {
-      std::vector<std::uint64_t> operands = gradients();
-      operands.insert(operands.end(), {scale_, found_inf_});
-      log_.kernel("unscale", operands);
-    }
+    if (!run_.clip_grad_norm) unscale();
     std::vector<std::uint64_t> operands;
     for (const std::int32_t p : stepped) {
       const Optimized& o = optimized_[index(p)];
