@@ -1,11 +1,11 @@
 // Clamp, VectorNorm and Normalize: values between bounds, norms over dimensions, and F.normalize, x / max(||x||, eps)
 // over a dimension.
 //
-// F.normalize is linalg_vector_norm, clamp_min, an expanded view and a quotient (torch/nn/functional.py); the norm's
-// gradient is grad * (x / norm).masked_fill_(norm == 0, 0) (norm_backward of p = 2).
+// F.normalize is linalg_vector_norm, clamp_min, an expanded view and a quotient (torch/nn/functional.py).
 
 #include "estimator/aten/clamp.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/vector_norm.h"
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
@@ -20,36 +20,16 @@ void lower_clamp(LayerBuilder& b) {
   b.output(aten::clamp(b, b.input(), bounds));
 }
 
-// Autocast gives it dtype=float32 and x as it is (autocast_mode.h, fp32_set_opt_dtype): x is saved in its own type.
-TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep) {
-  const Shape in = b.shape(x);
-  const DType dtype = b.autocast() && b.dtype(x) != DType::fp64 ? DType::fp32 : b.dtype(x);
-  const Reduction work{.shape = in, .reduced = mask, .input = b.dtype(x), .output = dtype, .mean = true};
-  const Shape kept = reduced_shape(in, mask, true);
-  const TensorId y = b.emit(Operator::linalg_vector_norm, work, {x}, reduced_shape(in, mask, keep), dtype);
-  b.attributes({{Attribute::dims, mask}, {Attribute::ord, 2}});
-  if (NodeBuilder node = b.node("LinalgVectorNormBackward0", y, {x})) {
-    const Operand direction = node.run(Operator::div, Elementwise{in.elements()}, {x, y}, in, dtype);
-    const Operand none = node.run(Operator::eq, Elementwise{kept.elements()}, {y}, {kept, DType::boolean});
-    node.attributes({{Attribute::other, 0}});
-    node.run_in_place(Operator::masked_fill_, Elementwise{in.elements()}, {direction, none});
-    node.attributes({{Attribute::value, 0}});
-    node.give(x, node.run(Operator::mul, Elementwise{in.elements()}, {direction, node.grad()}, in, dtype));
-    node.hold({direction, none});
-  }
-  return y;
-}
-
 void lower_vector_norm(LayerBuilder& b) {
   const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
-  b.output(vector_norm(b, b.input(), mask, b.boolean("keepdim")));
+  b.output(aten::vector_norm(b, b.input(), mask, b.boolean("keepdim")));
 }
 
 void lower_normalize(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
-  const TensorId norms = vector_norm(b, x, 1U << dim, true);
+  const TensorId norms = aten::vector_norm(b, x, 1U << dim, true);
   const TensorId norm = aten::clamp(b, norms, aten::Bounds{b.real("eps"), std::nullopt});
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
@@ -61,8 +41,8 @@ void lower_cosine_similarity(LayerBuilder& b) {
   if (b.shape(x) != b.shape(y))
     b.fail("expects two inputs of one shape, got " + to_string(b.shape(x)) + " and " + to_string(b.shape(y)));
   const unsigned mask = 1U << wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank());
-  const TensorId of_x = aten::clone(b, vector_norm(b, x, mask, true));
-  const TensorId of_y = aten::clone(b, vector_norm(b, y, mask, true));
+  const TensorId of_x = aten::clone(b, aten::vector_norm(b, x, mask, true));
+  const TensorId of_y = aten::clone(b, aten::vector_norm(b, y, mask, true));
   const TensorId least = b.emit(Operator::scalar_tensor, Fill{1}, {}, Shape{}, b.dtype(of_x));
   b.attributes({{Attribute::value, b.real("eps")}});
   const TensorId first = aten::binary(b, aten::Binary::div, x, of_x);

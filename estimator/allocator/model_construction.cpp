@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/graph/parameter_order.h"
+#include "estimator/operators/scratch.h"
 #include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
@@ -79,17 +80,74 @@ std::int64_t bytes_in(const Graph& graph, TensorId adapter, DType precision) {
   return graph.buffers[index(buffer_of(graph, adapter))].bytes / size_of(DType::fp32) * size_of(precision);
 }
 
+// DoraLinearLayer.update_layer: the norms of W + s B A, where the magnitudes begin; fp16 is computed in fp32. Of an
+// adapter's three tensors A is two before the magnitudes, B one.
+class MagnitudeMaker {
+ public:
+  MagnitudeMaker(const RankStep& rank, std::size_t i, PlacedBlocks& blocks)
+      : graph_(rank.graph), run_(rank.run), gpu_(rank.gpu), i_(i), precision_(rank.run.precision), blocks_(blocks) {}
+
+  void begin() {
+    const Shape& a = graph_.tensor(graph_.adapters[i_ - 2]).shape;
+    const Shape& b = graph_.tensor(graph_.adapters[i_ - 1]).shape;
+    const std::int64_t elements = a[1] * b[0];
+    const bool wide = precision_ == DType::fp16;
+    if (wide) make(a.elements() * 4);
+    if (wide) make(b.elements() * 4);
+    make(elements * (wide ? 4 : size_of(precision_)));
+    use_workspace();
+    if (wide) {
+      BlockId product = made_.back();
+      made_.pop_back();
+      make(elements * size_of(precision_));
+      blocks_.release_scratch(product);
+    }
+    BlockId scaled = blocks_.allocate_scratch(elements * size_of(precision_));
+    make(elements * size_of(precision_));
+    blocks_.release_scratch(scaled);
+  }
+  void end() {
+    for (BlockId& b : made_) blocks_.release_scratch(b);
+  }
+
+ private:
+  void use_workspace() {
+    if (run_.scratch == Scratch::none || keeps_cublas_workspace(run_.pytorch)) return;
+    BlockId workspace = blocks_.allocate_scratch(cublas_workspace_bytes(gpu_));
+    blocks_.release_scratch(workspace);
+  }
+  void make(std::int64_t bytes) { made_.push_back(blocks_.allocate_scratch(bytes)); }
+
+  const Graph& graph_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  std::size_t i_;
+  DType precision_;
+  PlacedBlocks& blocks_;
+  std::vector<BlockId> made_;
+};
+
 // Of a model on the GPU peft makes matrices on the host, moves them there in the layer's type, and casts those of half
 // precision to fp32 when all are there (tuners_utils.py, _move_adapter_to_device_of_base_layer, cast_adapter_dtype).
-void move_adapters(const Graph& graph, DType precision, PlacedBlocks& blocks) {
+void move_adapters(const RankStep& rank, PlacedBlocks& blocks) {
+  const Graph& graph = rank.graph;
+  const DType precision = rank.run.precision;
+  const bool dora = rank.run.lora->dora;
   std::vector<BlockId> half;
-  if (precision != adapter_type(precision))
-    for (const TensorId t : graph.adapters)
-      half.push_back(blocks.allocate_bytes(bytes_in(graph, t, precision), Category::parameters));
+  const bool cast = precision != adapter_type(precision);
   for (std::size_t i = 0; i < graph.adapters.size(); ++i) {
+    MagnitudeMaker maker(rank, i, blocks);
+    if (dora && i % 3 == 2) maker.begin();
+    if (cast)
+      half.push_back(blocks.allocate_bytes(bytes_in(graph, graph.adapters[i], precision), Category::parameters));
+    else
+      blocks.allocate(buffer_of(graph, graph.adapters[i]));
+    if (dora && i % 3 == 2) maker.end();
+  }
+  for (std::size_t i = 0; i < half.size(); ++i) {
     const BufferId b = buffer_of(graph, graph.adapters[i]);
     blocks.allocate(b);
-    if (!half.empty()) blocks.release_held(half[i], b);
+    blocks.release_held(half[i], b);
   }
   for (const TensorId t : graph.saved_modules) blocks.allocate(buffer_of(graph, t));
 }
@@ -146,7 +204,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   const bool channels_last = run.layout == MemoryFormat::channels_last;
   make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
   if (run.lora)
-    move_adapters(graph, run.precision, blocks);
+    move_adapters(loop.rank, blocks);
   else
     add_adapters(graph, run.precision, blocks);
   if (channels_last)

@@ -229,6 +229,11 @@ class GraphBuilder {
     if (is_bitsandbytes(run_.weights) && run_.precision == DType::fp64)
       throw Error("bitsandbytes refuses fp64: \"Blockwise 4bit quantization only supports 16/32-bit floats\"",
                   ErrorKind::usage);
+    if (run_.lora && run_.lora->dora && run_.weights != WeightFormat::as_computed)
+      throw Error(
+          "--lora dora=true with --weights is not planned: each adapter copies its weight as it is computed with",
+          ErrorKind::usage)
+          .help("gpuplan FILE.py:CALLABLE plans the model as your code makes it");
     if (run_.weights == WeightFormat::as_computed || run_.mode == Mode::infer) return;
     if (!is_bitsandbytes(run_.weights))
       throw Error("weights in int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage)

@@ -292,6 +292,9 @@ class LayerBuilder {
   /// t.to(dtype): itself or a copy, with its node.
   TensorId cast(TensorId t, DType dtype);
 
+  /// Whether what follows has no gradient, as under torch.no_grad() or what is detached. Returns what was before.
+  bool leave_grad(bool leave) { return std::exchange(without_grad_, leave); }
+
   /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
   NodeBuilder node(std::string_view name, Operands outputs, Operands inputs);
   NodeBuilder node(std::string_view name, TensorId output, Operands inputs) {

@@ -70,7 +70,13 @@ void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorI
     written.arguments.push_back(
         {"base", {std::string(is_bitsandbytes_4bit(run_.weights) ? "Linear4bit" : "Linear8bitLt")}, mark, mark});
   const LayerId adapted = static_cast<LayerId>(graph_.layers.size() - 1);
-  const std::array given{x, layer(adapted).output};
+  std::vector<TensorId> given{x, layer(adapted).output};
+  if (lora_.lora().dora) {
+    written.type = "DoraAdapter";
+    written.arguments.push_back({"transposed", {layer(adapted).type == "Conv1D"}, mark, mark});
+    for (const ParameterTensor& p : graph_.parameters)
+      if (p.layer == adapted) given.push_back(p.tensor);
+  }
   const LoweredCall call = begin(written, definition(written, false), path + ".lora");
   adapted_ = lowering_.lower(call, given);
   hold_inputs(call.layer, {&x, 1});

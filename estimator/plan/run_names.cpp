@@ -44,6 +44,7 @@ std::string name_of(const OptimizerConfig& optimizer) {
 std::string lora_text(const Lora& lora) {
   std::string text = "r=" + std::to_string(lora.rank) + ",alpha=" + number_text(lora.alpha);
   if (lora.dropout > 0) text += ",dropout=" + number_text(lora.dropout);
+  if (lora.dora) text += ",dora=true";
   text += ",targets=" + joined(lora.targets, "+");
   return lora.saved.empty() ? text : text + ",save=" + joined(lora.saved, "+");
 }
@@ -88,7 +89,8 @@ std::vector<std::string> extra_words(const RunConfig& run) {
   if (run.offload_optimizer) words.emplace_back("optimizer on the host");
   if (run.offload_saved) words.emplace_back("saved tensors on the host");
   if (run.lora)
-    words.push_back("LoRA r=" + std::to_string(run.lora->rank) + " on " + joined(run.lora->targets, " ") +
+    words.push_back((run.lora->dora ? "DoRA r=" : "LoRA r=") + std::to_string(run.lora->rank) + " on " +
+                    joined(run.lora->targets, " ") +
                     (run.lora->saved.empty() ? "" : ", " + joined(run.lora->saved, " ") + " trained"));
   if (run.weights != WeightFormat::as_computed) words.push_back(std::string(name_of(run.weights)) + " weights");
   return words;

@@ -21,6 +21,7 @@ struct Lora {
   std::int64_t rank = 8;
   double alpha = 8;  // the adapter's result times alpha / rank
   double dropout = 0;
+  bool dora = false;
   std::vector<std::string> targets = {};
   std::vector<std::string> saved = {};        // modules_to_save: ends of paths of modules that are trained as a copy
   std::vector<SourceMark> target_marks = {};  // one each, of a spec

@@ -121,7 +121,7 @@ def adapted(model, text):
         settings["modules_to_save"] = given["save"].split("+")
     for flag in ("dora", "rslora"):
         if flag in given:
-            settings["use_" + flag] = given[flag] == "True"
+            settings["use_" + flag] = given[flag].lower() == "true"
     return peft.get_peft_model(model, peft.LoraConfig(**settings))
 
 

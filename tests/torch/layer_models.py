@@ -118,6 +118,21 @@ class Lora(nn.Module):
         return result + self.lora_B(self.lora_A(x)) * 1.0
 
 
+class Dora(Lora):
+    """peft/tuners/lora/dora.py, DoraLinearLayer.forward, of a result without a bias."""
+
+    def __init__(self, rank: int):
+        super().__init__(rank)
+        self.magnitude = nn.Parameter(torch.ones(512))
+
+    def forward(self, x: Tensor, result: Tensor, weight: Tensor) -> Tensor:
+        eye = torch.eye(784, dtype=x.dtype, device=x.device)
+        added = self.lora_B(self.lora_A(eye)).T.detach()
+        norm = torch.linalg.norm(weight + added, dim=1).detach()
+        scale = (self.magnitude / norm).view(1, -1)
+        return result + ((scale - 1) * result + scale * self.lora_B(self.lora_A(x)) * 1.0)
+
+
 class PositionBias(nn.Module):
     """transformers/models/t5/modeling_t5.py, T5Attention.compute_bias, of buckets that are there."""
 
@@ -191,6 +206,7 @@ MODULES: Dict[str, Callable[..., nn.Module]] = {
     "LayerNorm2d": layer_norm_2d,
     "LlamaRMSNorm": transformers_class("models.llama.modeling_llama", "LlamaRMSNorm"),
     "LlamaRotaryEmbedding": Rotary,
+    "DoraAdapter": Dora,
     "LoraAdapter": Lora,
     "MultiheadAttention": SelfAttention,
     "NewGELU": transformers_class("activations", "NewGELUActivation"),

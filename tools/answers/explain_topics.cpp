@@ -110,8 +110,8 @@ constexpr ExplainTopic kTopics[] = {
   --lora r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj
       peft's LoraConfig: all weights are frozen, and each target gets two matrices of rank r, in fp32, which are trained.
       A target is the end of a module's path, or a pattern of it (* within a name, ** across names); all-linear, the
-      default, is every Linear and Conv1D but the model's head. rslora=true changes no byte. save=lm_head+embed_tokens
-      is modules_to_save: copies of these are trained beside the frozen ones. In a model file lora: says the same, but
+      default, is every Linear and Conv1D but the model's head. rslora=true changes no byte, dora=true is DoRA.
+      save=lm_head+embed_tokens is modules_to_save: copies of these are trained beside the frozen ones. In a model file lora: says the same, but
       for save
   --weights nf4|nf4:double|fp4|fp4:double|int8
       bitsandbytes' Linear4bit and Linear8bitLt in place of all linear layers but the head: the packed weights, their

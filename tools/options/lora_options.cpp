@@ -58,7 +58,7 @@ Lora lora_of_flag(const std::string& text) {
   constexpr std::int64_t kMostRanks = 1'000'000;
   Lora lora;
   lora.targets = {std::string(kAllLinear)};
-  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets", "save", "rslora"};
+  const std::vector<std::string> keys = {"r", "rank", "alpha", "dropout", "targets", "save", "dora", "rslora"};
   std::vector<std::string> seen;
   for (const std::string_view pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
@@ -66,6 +66,7 @@ Lora lora_of_flag(const std::string& text) {
     std::string key(pair.substr(0, equals));
     const std::string value(pair.substr(equals + 1));
     if (key == "modules_to_save") key = "save";
+    if (key == "use_dora" || key == "use_rslora") key = key.substr(4);
     if (key == "lora_alpha" || key == "lora_dropout" || key == "target_modules")
       key = key == "target_modules" ? "targets" : key.substr(5);
     if (std::ranges::find(keys, key) == keys.end())
@@ -77,9 +78,11 @@ Lora lora_of_flag(const std::string& text) {
     if (key == "dropout") lora.dropout = number("dropout", value);
     if (key == "targets") lora.targets = targets_of(value);
     if (key == "save") lora.saved = names_of(value);
-    // alpha / sqrt(r) instead of alpha / r: no byte differs.
-    if (key == "rslora" && value != "true" && value != "True" && value != "false" && value != "False")
-      refuse_lora("rslora expects true or false, not \"" + value + "\"");
+    // rslora: alpha / sqrt(r) instead of alpha / r: no byte differs.
+    if ((key == "rslora" || key == "dora") && value != "true" && value != "True" && value != "false" &&
+        value != "False")
+      refuse_lora(key + " expects true or false, not \"" + value + "\"");
+    if (key == "dora") lora.dora = value == "true" || value == "True";
     seen.push_back(std::move(key));
   }
   if (!(lora.dropout < 1)) refuse_lora("dropout is a probability: 0 to below 1");

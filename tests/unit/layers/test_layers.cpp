@@ -96,7 +96,7 @@ TEST_CASE("the output carries a gradient when an input or a weight does") {
 
 TEST_CASE("doubling the batch doubles products and results and leaves weights alone") {
   for_every_layer([](const LayerDef& def) {
-    if (def.example.input_shapes.empty()) return;
+    if (def.example.input_shapes.empty() || def.name == "DoraAdapter") return;  // one of its inputs is a weight
     const Lowered once = lower_example(def, training());
     const Lowered twice = lower_example(def, training(), 2);
     CHECK(totals(twice).forward_macs == 2 * totals(once).forward_macs);
@@ -118,9 +118,9 @@ TEST_CASE("doubling the batch doubles products and results and leaves weights al
 
 // Normalisation and attention keep numbers in fp32, one a channel or row; these others compute in fp32 by themselves.
 bool keeps_fp32(std::string_view layer) {
-  static const std::set<std::string_view> kByThemselves = {"CausalLMLoss",     "LlamaRotaryEmbedding", "LoraAdapter",
-                                                           "MixtureOfExperts", "OPTPositionIds",       "T5PositionBias",
-                                                           "Timesteps"};
+  static const std::set<std::string_view> kByThemselves = {"CausalLMLoss",   "DoraAdapter",      "LlamaRotaryEmbedding",
+                                                           "LoraAdapter",    "MixtureOfExperts", "OPTPositionIds",
+                                                           "T5PositionBias", "Timesteps"};
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   return has("Norm") || has("Attention") || kByThemselves.contains(layer);
 }

@@ -49,6 +49,9 @@ TEST_CASE("--lora save= names the modules that are trained as copies") {
   CHECK(lora_of_flag("r=8,modules_to_save=score").saved == std::vector<std::string>{"score"});
   CHECK(error_of("r=8,save=layers.*") == "--lora: save expects names of modules, not \"layers.*\"");
   CHECK(error_of("r=8,save=") != "");
+  CHECK(lora_of_flag("r=8,use_dora=True").dora);
+  CHECK(!lora_of_flag("r=8,dora=false").dora);
+  CHECK(error_of("r=8,dora=yes") == "--lora: dora expects true or false, not \"yes\"");
 }
 
 TEST_CASE("--lora refuses what LoraConfig does not take") {
