@@ -126,9 +126,9 @@ class Dora(Lora):
         self.magnitude = nn.Parameter(torch.ones(512))
 
     def forward(self, x: Tensor, result: Tensor, weight: Tensor) -> Tensor:
-        eye = torch.eye(784, dtype=x.dtype, device=x.device)
-        added = self.lora_B(self.lora_A(eye)).T.detach()
-        norm = torch.linalg.norm(weight + added, dim=1).detach()
+        with torch.no_grad():  # peft detaches: the nodes of these go with the call
+            eye = torch.eye(784, dtype=x.dtype, device=x.device)
+            norm = torch.linalg.norm(weight + self.lora_B(self.lora_A(eye)).T, dim=1)
         scale = (self.magnitude / norm).view(1, -1)
         return result + ((scale - 1) * result + scale * self.lora_B(self.lora_A(x)) * 1.0)
 
