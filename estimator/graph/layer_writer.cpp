@@ -125,8 +125,10 @@ void LayerWriter::divide_loss(bool in_model) {
 }
 
 void LayerWriter::convert_output() {
+  const std::size_t ops = graph_.forward_ops.size();
   graph_.output = lowering_.builder().cast(graph_.output, DType::fp32);
-  if (!graph_.layers.empty()) graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
+  if (graph_.forward_ops.size() > ops && !graph_.layers.empty())
+    graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
 }
 
 // The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.

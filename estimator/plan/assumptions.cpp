@@ -147,10 +147,13 @@ class Collector {
     stored_weights();
     loop();
     if (run_.mode == Mode::train && run_.optimizer.recorder)
-      add("optimizer", "what " + run_.optimizer.recorder->name() +
-                           " allocates was recorded: its first three steps, taken by PyTorch of parameters like the "
-                           "model's on a simulated GPU; of what it stores on the host or chooses by values nothing is "
-                           "known");
+      add("optimizer",
+          "what " + run_.optimizer.recorder->name() +
+              " allocates was recorded: its first three steps, taken by PyTorch of parameters like the "
+              "model's on a simulated GPU; of what it stores on the host or chooses by values nothing is "
+              "known" +
+              (run_.like == Like::trainer ? "; it has one group of parameters, Trainer makes two" : ""),
+          "optimizer recorded");
     if (run_.generation.part != Generation::Part::none)
       add("generation", "only the last step of the generation is planned");
     if (std::ranges::find(kRecorded, run_.pytorch) == std::end(kRecorded))

@@ -263,11 +263,11 @@ decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWo
        {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
     *total = checked_mul(*total, run.micro_batches);
   c.forward_flops = checked_mul(2, c.forward_macs);
-  c.optimizer_flops = run.first_step ? optimizer.first.elementwise_flops : optimizer.steady.elementwise_flops;
+  const OptimizerProgram& update = run.first_step ? optimizer.first : optimizer.steady;
+  c.optimizer_flops = checked_add(update.elementwise_flops, update.product_flops);
   for (const OptimizerProgram& program : run.first_step ? optimizer.first_of : optimizer.steady_of)
     c.optimizer_flops = checked_add(c.optimizer_flops, program.elementwise_flops);
-  c.step_flops =
-      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
+  c.step_flops = checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions of the model
   return c;
 }
 

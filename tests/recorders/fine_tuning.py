@@ -302,26 +302,25 @@ def write(folder, rows, order):
     (folder / "h200.tsv").write_text("\n".join(lines) + "\n")
 
 
-def main():
+def parser_of():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpuplan")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--new", action="store_true", help="only runs that are not recorded")
     parser.add_argument("--recorded", action="store_true", help="compare what was recorded; needs no GPU")
-    parser.add_argument("--optimizers", action="store_true", help="the runs of tests/recorded/optimizers instead")
     parser.add_argument("--only", help="the run that is written so")
     parser.add_argument("words", nargs="*")
-    a = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    count_up_positions()
-    folder = OPTIMIZERS if a.optimizers else FOLDER
+    return parser
+
+
+def go_through(a, folder, steps, planned, *arguments):
+    """The runs of FOLDER/runs.txt that are asked for, each recorded by steps(run, *arguments); how many failed or differ."""
     runs = [line for line in (folder / "runs.txt").read_text().splitlines() if line and not line.startswith("#")]
     rows, failed = read(folder), 0
     for run in runs:
         if a.only not in (None, run) or any(not re.search(r"(^|\s)%s(\s|$)" % re.escape(word), run) for word in a.words) or (a.new and run in rows):
             continue
-        got = of_lines(rows.get(run, [])) if a.recorded else forked(steps, run, a.optimizers)
+        got = of_lines(rows.get(run, [])) if a.recorded else forked(steps, run, *arguments)
         if "error" in got:
             print("%s: %s" % (run, got["error"]))
             failed += 1
@@ -335,7 +334,17 @@ def main():
         wrong = [plan["error"]] if "error" in plan else differences(got, plan)
         failed += bool(wrong)
         print("%s: %s" % (run, "differs" if wrong else "equal"), *wrong[:int(os.environ.get("SHOWN", "6"))], sep="\n  ", flush=True)
-    sys.exit(int(failed > 0))
+    return failed
+
+
+def main():
+    parser = parser_of()
+    parser.add_argument("--optimizers", action="store_true", help="the runs of tests/recorded/optimizers instead")
+    a = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    count_up_positions()
+    sys.exit(int(go_through(a, OPTIMIZERS if a.optimizers else FOLDER, steps, planned, a.optimizers) > 0))
 
 
 if __name__ == "__main__":

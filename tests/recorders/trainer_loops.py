@@ -10,7 +10,6 @@ callbacks: before a step, before the optimizer's and after it. --record writes h
 exits with 1 where a figure differs.
 """
 
-import argparse
 import gc
 import json
 import os
@@ -23,7 +22,7 @@ import tempfile
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 import transformers
-from fine_tuning import FIGURES, FOLDER, Several, count_up_positions, differences, flags_of, forked, model_of, of_lines, optimizer_of, read, write
+from fine_tuning import FIGURES, FOLDER, count_up_positions, flags_of, go_through, model_of, optimizer_of, parser_of
 
 RUNS = FOLDER.parent / "trainers"
 PHASES = ("start", "clip", "optimizer")  # what a plan calls them
@@ -199,35 +198,10 @@ def at_callbacks(phases):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--gpuplan")
-    parser.add_argument("--record", action="store_true")
-    parser.add_argument("--recorded", action="store_true", help="compare what was recorded; needs no GPU")
-    parser.add_argument("--new", action="store_true", help="only runs that are not recorded")
-    parser.add_argument("words", nargs="*")
-    a = parser.parse_args()
+    a = parser_of().parse_args()
     torch.set_num_threads(1)
     count_up_positions()
-    runs = [line for line in (RUNS / "runs.txt").read_text().splitlines() if line and not line.startswith("#")]
-    rows, failed = read(RUNS), 0
-    for run in runs:
-        if any(word not in run for word in a.words) or (a.new and run in rows):
-            continue
-        got = of_lines(rows.get(run, [])) if a.recorded else forked(steps, run)
-        if "error" in got:
-            print("%s: %s" % (run, got["error"]))
-            failed += 1
-            continue
-        if a.record:
-            rows[run] = ["\t".join([run, *phase.split(" "), *map(str, figures.values())]) for phase, figures in got.items()]
-            write(RUNS, rows, runs)
-        if not a.gpuplan:
-            continue
-        plan = planned(a.gpuplan, run)
-        wrong = [plan["error"]] if "error" in plan else differences(got, plan)
-        failed += bool(wrong)
-        print("%s: %s" % (run, "differs" if wrong else "equal"), *wrong[:int(os.environ.get("SHOWN", "6"))], sep="\n  ", flush=True)
-    sys.exit(int(failed > 0))
+    sys.exit(int(go_through(a, RUNS, steps, planned) > 0))
 
 
 if __name__ == "__main__":

@@ -111,8 +111,8 @@ constexpr ExplainTopic kTopics[] = {
       peft's LoraConfig: all weights are frozen, and each target gets two matrices of rank r, in fp32, which are trained.
       A target is the end of a module's path, or a pattern of it (* within a name, ** across names); all-linear, the
       default, is every Linear and Conv1D but the model's head. rslora=true changes no byte, dora=true is DoRA.
-      save=lm_head+embed_tokens is modules_to_save: copies of these are trained beside the frozen ones. In a model file lora: says the same, but
-      for save
+      save=lm_head+embed_tokens is modules_to_save: copies of these are trained beside the frozen ones. In a model file
+      lora: says the same, except for dora and save
   --weights nf4|nf4:double|fp4|fp4:double|int8
       bitsandbytes' Linear4bit and Linear8bitLt in place of all linear layers but the head: the packed weights, their
       scales (double: in 8 bits themselves), and the copy that a product makes of a weight where it does not read it as
@@ -136,18 +136,19 @@ constexpr ExplainTopic kTopics[] = {
   bitsandbytes   adam8bit, adam32bit, adamw8bit, adamw32bit, lion8bit, lion, ademamix8bit, ademamix, sgd8bit, sgd32bit,
                  rmsprop8bit, rmsprop32bit, adagrad8bit, adagrad32bit, lamb, lars; paged_adam8bit, paged_adam32bit,
                  paged_adamw8bit, paged_adamw32bit, paged_lion8bit, paged_lion, paged_ademamix8bit, paged_ademamix
-  recorded       adafactor, adopt, apollo_adamw, asgd, came, galore_adamw, lion_pytorch, muon, prodigy, rprop,
-                 schedulefree_adamw, schedulefree_radam, schedulefree_sgd, soap, sophia, torchao_adamw4bit,
-                 torchao_adamw8bit, torchao_adamwfp8, transformers_adafactor
+  recorded       adafactor, adopt, asgd, came, muon, prodigy, rprop, schedulefree_adamw, schedulefree_radam,
+                 schedulefree_sgd, soap, torchao_adamw4bit, torchao_adamw8bit, torchao_adamwfp8, transformers_adafactor
+                 (which is the Trainer's optim="adafactor"; adafactor is torch.optim's)
 
   Those that are recorded, and any other, have no rules here: PyTorch takes steps of them on a simulated GPU, of
   parameters like the model's. Python, which GPUPLAN_PYTHON names, needs PyTorch's build for CUDA and the optimizer's
   package; what was recorded is kept, and the next plan needs neither.
     torch.optim.AdamW(capturable=True)   a class of a package, with its arguments
-    optim.py:make(rank=64)               a function of a file, called with the list of (name, parameter) that are trained
-                                         and the arguments; returns an optimizer or a list of them
-    muon:matrices,adamw:rest             several: "matrices" are parameters of two dimensions, "rest" those that no other
-                                         one steps, and anything else is patterns of names, as in *q_proj*+*v_proj*
+    optim.py:make(rank=64)               a function of a file, called with the list of (name, parameter) that is trained
+                                         and with the arguments; returns an optimizer or a list of them, as GaLore and
+                                         APOLLO need, whose groups have a rank
+    muon:matrices,adamw:rest             several: "matrices" are parameters of two dimensions, "rest" is what the others
+                                         leave, and anything else is patterns of names, as in *q_proj*+*v_proj*
 )"},
     {"saving", "checkpointing, micro-batches, offloading, and what they cost",
      R"(saving memory
@@ -208,9 +209,10 @@ constexpr ExplainTopic kTopics[] = {
   loss_only  loss = criterion(model(x), y): the output is freed once the loss is computed
   With --mode infer the output is freed before the next forward, unless --loop plain is given.
 
-  --like is whose loop it is. All of them make each batch on the GPU anew, with labels of its own.
-  trainer     transformers' Trainer: loss_only, AdamW (fused) and gradient clipping where nothing else is said; the output is
-              converted to fp32 under --amp; two groups of parameters; the embeddings' states of --opt adamw8bit are fp32
+  --like plans the loop of a library. Each of these copies every batch to the GPU, labels included, while the last one
+  is still there.
+  trainer     transformers' Trainer: loss_only, fused AdamW and gradient clipping unless flags say otherwise; outputs
+              are converted to fp32 under --amp; two groups of parameters; --opt adamw8bit keeps fp32 states of embeddings
   accelerate  a loop of your own with accelerator.prepare() and accelerator.backward(loss): plain, with the output
               converted to fp32 under --amp, so that logits are held in fp32; one micro-batch is on the GPU at a time
   lightning   Lightning's: gradients of the last step are alive in the forward, and autocast keeps no copies of weights

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "estimator/base/error.h"
 #include "tools/files/write_file.h"
@@ -24,13 +25,10 @@ namespace {
 using Json = nlohmann::json;
 
 // As tools/python/gpuplan/named_optimizers.py knows them.
-constexpr std::array<std::string_view, 19> kNames = {"adafactor",
+constexpr std::array<std::string_view, 15> kNames = {"adafactor",
                                                      "adopt",
-                                                     "apollo_adamw",
                                                      "asgd",
                                                      "came",
-                                                     "galore_adamw",
-                                                     "lion_pytorch",
                                                      "muon",
                                                      "prodigy",
                                                      "rprop",
@@ -38,7 +36,6 @@ constexpr std::array<std::string_view, 19> kNames = {"adafactor",
                                                      "schedulefree_radam",
                                                      "schedulefree_sgd",
                                                      "soap",
-                                                     "sophia",
                                                      "torchao_adamw4bit",
                                                      "torchao_adamw8bit",
                                                      "torchao_adamwfp8",
@@ -64,7 +61,9 @@ Kind kind_of(const std::string& word) {
                                                                         {"free", Kind::free},
                                                                         {"free_state", Kind::free_state},
                                                                         {"free_gradient", Kind::free_gradient}}};
-  return std::ranges::find(kWords, word, &std::pair<std::string_view, Kind>::first)->second;
+  const auto found = std::ranges::find(kWords, word, &std::pair<std::string_view, Kind>::first);
+  if (found == kWords.end()) throw std::out_of_range(word);
+  return found->second;
 }
 
 OptimizerProgram program_in(const Json& events) {
@@ -88,6 +87,15 @@ RecordedOptimizer recorded_in(const fs::path& file) {
   return recorded;
 }
 
+// Also where Python fails.
+struct Removed {
+  fs::path file;
+  ~Removed() {
+    std::error_code none;
+    fs::remove(file, none);
+  }
+};
+
 class PythonOptimizer : public OptimizerRecorder {
  public:
   PythonOptimizer(std::string text, std::string gpu) : text_(std::move(text)), gpu_(std::move(gpu)) {}
@@ -102,7 +110,13 @@ class PythonOptimizer : public OptimizerRecorder {
         remembered_as({text_, gpu_, request}, i, file_of_optimizer(text_).empty() ? InFolder::any : InFolder::this_one)
             .replace_extension(".steps");
     if (!still_holds(file)) run(i, file, request);
-    return recorded_in(file);
+    try {
+      return recorded_in(file);
+    } catch (const std::logic_error&) {  // an event of another version
+    } catch (const Json::exception&) {
+    }
+    throw Error(file.string() + " is not what was recorded of " + text_, ErrorKind::environment)
+        .help("remove the file: it is recorded again");
   }
 
  private:
@@ -116,9 +130,8 @@ class PythonOptimizer : public OptimizerRecorder {
     const std::vector<std::string> python = python_command(i, "optimizer_steps");
     command.insert(command.end(), python.begin(), python.end());
     command.insert(command.end(), {file.string(), asked});
+    const Removed when_done{asked};
     run_python(i, command);
-    std::error_code none;
-    fs::remove(asked, none);
   }
 
   std::string text_, gpu_;

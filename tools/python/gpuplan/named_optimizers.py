@@ -19,10 +19,9 @@ PART = re.compile(r"(?P<callee>[^():]+\.py:\w+|[\w.]+)(?P<arguments>\(.*\))?(?::
 EXAMPLE = "NAME, MODULE.CLASS(ARGUMENT=VALUE), FILE.py:FUNCTION, or NAME:matrices,NAME:rest"
 
 # Names that people use, beside those of torch.optim's classes in lower case.
-KNOWN = {"came": "came_pytorch.CAME", "galore_adamw": "galore_torch.GaLoreAdamW", "apollo_adamw": "apollo_torch.APOLLOAdamW",
-         "prodigy": "prodigyopt.Prodigy", "schedulefree_adamw": "schedulefree.AdamWScheduleFree", "schedulefree_sgd": "schedulefree.SGDScheduleFree",
+KNOWN = {"came": "came_pytorch.CAME", "prodigy": "prodigyopt.Prodigy", "schedulefree_adamw": "schedulefree.AdamWScheduleFree", "schedulefree_sgd": "schedulefree.SGDScheduleFree",
          "schedulefree_radam": "schedulefree.RAdamScheduleFree", "soap": "pytorch_optimizer.SOAP", "adopt": "pytorch_optimizer.ADOPT",
-         "sophia": "pytorch_optimizer.SophiaH", "lion_pytorch": "lion_pytorch.Lion", "torchao_adamw8bit": "torchao.optim.AdamW8bit",
+         "torchao_adamw8bit": "torchao.optim.AdamW8bit",
          "torchao_adamw4bit": "torchao.optim.AdamW4bit", "torchao_adamwfp8": "torchao.optim.AdamWFp8", "transformers_adafactor": "transformers.Adafactor"}
 
 
@@ -111,7 +110,8 @@ def made_by(part: Part, parameters: Named) -> List[torch.optim.Optimizer]:
     except GpuplanError:
         raise
     except Exception as error:  # whatever the optimizer's code raises
-        raise GpuplanError(f"--opt {part.text}: {type(error).__name__}: {error}", exit_code=2) from error
+        raise GpuplanError(f"--opt {part.text}: {type(error).__name__}: {error}", exit_code=2,
+                           help="FILE.py:FUNCTION, called with the list of (name, parameter), makes any optimizer of them") from error
     several = list(made) if isinstance(made, (list, tuple)) else [made]
     for optimizer in several:
         if not callable(getattr(optimizer, "step", None)):

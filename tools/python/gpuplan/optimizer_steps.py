@@ -11,7 +11,7 @@ import gc
 import json
 import os
 import sys
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from gpuplan.errors import GpuplanError, need_torch
 
@@ -150,7 +150,7 @@ def taken(text: str, optimizers: Sequence[Any]) -> None:
 def written(text: str, steps: Sequence[Sequence[Event]]) -> Dict[str, Any]:
     """steps: the constructor's events, the first step's, the second's and the third's, the last two of which are alike."""
     construction, first, second, third = steps
-    if [shape(e, second) for e in second] != [shape(e, third) for e in third]:
+    if shapes(second) != shapes(third):
         raise GpuplanError(f"--opt {text}: its second step and its third allocate differently, which is not planned", help=ELSEWHERE, exit_code=3)
     if any(e.stream != 0 for events in steps for e in events):
         raise GpuplanError(f"--opt {text} allocates on streams of its own, which is not planned", help=ELSEWHERE, exit_code=3)
@@ -159,9 +159,10 @@ def written(text: str, steps: Sequence[Sequence[Event]]) -> Dict[str, Any]:
     return {"construction": program(construction, slots, stays), "first": program(first, slots, stays), "steady": program(second, slots, stays)}
 
 
-def shape(event: Event, step: Sequence[Event]) -> Tuple[bool, int, int]:
+def shapes(step: Sequence[Event]) -> List[Tuple[bool, int, Optional[int]]]:
+    """What is done to which block, told by where the step allocates it: None is one of an earlier step."""
     own = {e.block: i for i, e in enumerate(step) if e.allocates}
-    return event.allocates, event.size, event.block if event.block < 0 else own.get(event.block, -10**9)
+    return [(e.allocates, e.size, e.block if e.block < 0 else own.get(e.block)) for e in step]
 
 
 def roles(steps: Sequence[Sequence[Event]]) -> Dict[int, int]:
