@@ -63,7 +63,7 @@ class OptimizerPrograms {
         if (observer != nullptr) observer->optimizer_tensor(part, e.slot, blocks_.address(slots_[slot]));
         break;
       case Kind::alloc_scratch:
-        slots_[slot] = loop_.rank.run.scratch == Scratch::none ? kNoBlock : blocks_.allocate_scratch(e.bytes);
+        slots_[slot] = loop_.rank->run.scratch == Scratch::none ? kNoBlock : blocks_.allocate_scratch(e.bytes);
         break;
       case Kind::free: blocks_.release_scratch(slots_[slot]); break;
       case Kind::free_state: {
@@ -76,7 +76,7 @@ class OptimizerPrograms {
         fp32_gradients_.push_back(blocks_.allocate_bytes(e.bytes, Category::gradients));
         if (observer != nullptr) observer->fp32_gradient(blocks_.address(fp32_gradients_.back()));
         break;
-      case Kind::free_gradient: blocks_.release(loop_.rank.micro_batches.schedules.front().gradient_of[slot]); break;
+      case Kind::free_gradient: blocks_.release(loop_.rank->micro_batches.schedules.front().gradient_of[slot]); break;
     }
   }
 
@@ -92,7 +92,7 @@ class OptimizerPrograms {
 class CollectivePrograms {
  public:
   CollectivePrograms(const RunningLoop& loop, PlacedBlocks& blocks)
-      : loop_(loop), memory_(loop.rank.beside()), blocks_(blocks) {
+      : loop_(loop), memory_(loop.rank->beside()), blocks_(blocks) {
     if (memory_ != nullptr) slots_.assign(index(memory_->slots), {kNoBlock, Category::scratch});
   }
 
@@ -140,7 +140,7 @@ class CollectivePrograms {
       auto& [block, category] = slots_[index(e.slot)];
       if (e.kind == Kind::free) {
         blocks_.release_as(block, category);
-      } else if (e.category != Category::scratch || loop_.rank.run.scratch != Scratch::none) {
+      } else if (e.category != Category::scratch || loop_.rank->run.scratch != Scratch::none) {
         block = blocks_.allocate_bytes(e.bytes, e.category, e.stream);
         category = e.category;
       }

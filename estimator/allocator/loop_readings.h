@@ -19,23 +19,25 @@ namespace gpuplan {
 
 /// Shared by the parts of a running loop. Only the loop changes it.
 struct RunningLoop {
-  const RankStep& rank;              // what it runs
+  const RankStep* rank;              // what it runs now
   LoopObserver* observer = nullptr;  // or nobody
   int training_step = -1;            // -1: while the model and the batch are made
   Phase phase = Phase::start;
   std::size_t pass = 0;       // index of the micro-batch schedule
   std::int32_t step = kNone;  // of that schedule; kNone outside of its steps
 
-  const Schedule& schedule() const { return rank.micro_batches.schedules[pass]; }
+  const Schedule& schedule() const { return rank->micro_batches.schedules[pass]; }
 };
 
 class LoopReadings {
  public:
   LoopReadings(const RunningLoop& loop, BlockAllocator& allocator) : loop_(loop), allocator_(allocator) {
-    const Schedule& last = loop.rank.micro_batches.schedules.back();
-    result_.timeline.reserve(last.ops.size() + kPhases);
-    result_.charged_bytes.assign(last.buffers.size(), 0);
+    result_.timeline.reserve(loop.rank->micro_batches.schedules.back().ops.size() + kPhases);
+    go_on();
   }
+
+  /// The loop's step is another one.
+  void go_on() { result_.charged_bytes.assign(loop_.rank->micro_batches.schedules.back().buffers.size(), 0); }
 
   /// `records`: readings are taken for its phases; `reports`: also for its peak and its timeline.
   void begin_training_step(bool records, bool reports, bool steady) {
@@ -87,6 +89,15 @@ class LoopReadings {
         result_.timeline.push_back({phase, row.live.allocated_bytes, row.peak.allocated_bytes});
     }
     if (!silent) result_.phases.push_back(row);
+  }
+
+  /// Of a reported step that has ended, and nothing of it is kept.
+  StepReading take_step() {
+    const StepReading step{result_.peak, result_.phases.back().live, result_.at};
+    result_.peak = {};
+    result_.phases.clear();
+    result_.timeline.clear();
+    return step;
   }
 
   /// When the loop has ended.

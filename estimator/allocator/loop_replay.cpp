@@ -93,4 +93,12 @@ LimitedReplay replay_within(std::int64_t bytes, const RankStep& step) {
   return replay_loop(caching, step);
 }
 
+LimitedReplay replay_each_within(std::int64_t bytes, const RunConfig& run, int steps, const NextStep& next,
+                                 const StepTold& told) {
+  const AllocatorSettings settings = settings_of(run);
+  ArithmeticSegments segments(bytes, settings.segment_order);
+  CachingAllocator caching(segments, settings);
+  return replay_each(caching, steps, next, told);
+}
+
 }  // namespace gpuplan

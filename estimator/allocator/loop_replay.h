@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "estimator/allocator/allocator.h"
@@ -41,11 +43,27 @@ struct LimitedReplay {
   std::size_t pass = 0;
 };
 
+/// One of a loop's steps that differ.
+struct StepReading {
+  Reading peak;  // each figure by itself
+  Reading live;  // when it has ended
+  PeakPlace at;
+};
+
 /// Replays model construction and some steps (the third is steady) under run.allocator and run.alloc_conf, with what
 /// the collectives of several GPUs allocate besides. Throws Error when sizes overflow.
 LoopReplay replay_step(const RankStep& step);
 
 /// The same under PyTorch's caching allocator, with `bytes` for its segments.
 LimitedReplay replay_within(std::int64_t bytes, const RankStep& step);
+
+/// What training step i runs: a step of the same model, run and optimizer, of any batch.
+using NextStep = std::function<std::shared_ptr<const RankStep>(int)>;
+/// Called when training step i has ended.
+using StepTold = std::function<void(int, const StepReading&)>;
+/// A loop of so many steps whose batches differ, each made on the device beside the last one, with `bytes` for
+/// segments. One GPU, and PyTorch's caching allocator.
+LimitedReplay replay_each_within(std::int64_t bytes, const RunConfig& run, int steps, const NextStep& next,
+                                 const StepTold& told);
 
 }  // namespace gpuplan

@@ -199,18 +199,18 @@ void make_batch(const Graph& graph, PlacedBlocks& blocks) {
 
 void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerPrograms& optimizer,
                  CollectivePrograms& collectives) {
-  const Graph& graph = loop.rank.graph;
-  const RunConfig& run = loop.rank.run;
+  const Graph& graph = loop.rank->graph;
+  const RunConfig& run = loop.rank->run;
   const bool channels_last = run.layout == MemoryFormat::channels_last;
   make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
   if (run.lora)
-    move_adapters(loop.rank, blocks);
+    move_adapters(*loop.rank, blocks);
   else
     add_adapters(graph, run.precision, blocks);
   if (channels_last)
     for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
-  optimizer.run(loop.rank.optimizer.construction, OptimizerPart::construction);
-  optimizer.run_unobserved(loop.rank.optimizer.trainer.begin);
+  optimizer.run(loop.rank->optimizer.construction, OptimizerPart::construction);
+  optimizer.run_unobserved(loop.rank->optimizer.trainer.begin);
   make_batch(graph, blocks);
   if (channels_last)
     for (const TensorId t : graph.inputs) move_images(graph, t, blocks);

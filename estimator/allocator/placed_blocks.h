@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/allocator/block_allocator.h"
+#include "estimator/allocator/carried_over.h"
 #include "estimator/allocator/loop_readings.h"
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
@@ -24,7 +25,7 @@ class PlacedBlocks {
       : loop_(loop),
         allocator_(allocator),
         readings_(readings),
-        buffers_(loop.rank.micro_batches.schedules.back().buffers),
+        buffers_(loop.rank->micro_batches.schedules.back().buffers),
         blocks_(buffers_.size(), kNoBlock) {}
 
   const Buffer& buffer(BufferId id) const { return buffers_[index(id)]; }
@@ -97,6 +98,13 @@ class PlacedBlocks {
     of(buffer(r.new_buffer).category) -= bytes;
     of(buffer(r.old_buffer).category) += bytes;
     if (loop_.observer != nullptr) loop_.observer->placed(r.old_buffer, address(b));
+  }
+
+  /// From here on the buffers are those of `to`: another step of the same model, of another batch. Everything that is
+  /// alive when a step begins lies where it lay.
+  void go_on(const RankStep& from, const RankStep& to) {
+    blocks_ = carried_over(from, to, blocks_);
+    buffers_ = to.micro_batches.schedules.back().buffers;
   }
 
   void note_peak() {

@@ -64,7 +64,7 @@ class StepKernels {
     if (!ran) follow();
     if (makes_cublas_workspace(step)) {
       cublas_workspace() = true;
-      blocks_.allocate_scratch(cublas_workspace_bytes(loop_.rank.gpu));
+      blocks_.allocate_scratch(cublas_workspace_bytes(loop_.rank->gpu));
     }
     if (makes_lt_workspace(step)) {
       lt_workspace_here() = true;
@@ -84,22 +84,22 @@ class StepKernels {
   // Forward and backward run on two threads, each with a cuBLAS handle of its own.
   bool& cublas_workspace() { return loop_.phase == Phase::backward ? workspace_backward_ : workspace_forward_; }
   bool makes_cublas_workspace(const ScheduledOp& step) {
-    const RunConfig& run = loop_.rank.run;
+    const RunConfig& run = loop_.rank->run;
     return step.product && !cublas_workspace() && keeps_cublas_workspace(run.pytorch) && run.scratch != Scratch::none;
   }
   bool& lt_workspace_here() { return loop_.phase == Phase::backward ? lt_backward_ : lt_forward_; }
   bool makes_lt_workspace(const ScheduledOp& step) {
-    const RunConfig& run = loop_.rank.run;
+    const RunConfig& run = loop_.rank->run;
     return step.adds_bias && !lt_workspace_here() && lt_workspace(run.pytorch) == LtWorkspace::kept &&
            run.scratch != Scratch::none;
   }
 
   // aten/src/ATen/native/cudnn/RNN.cpp, get_dropout_state: made once a device, after a seed was read.
   void ensure_dropout_states() {
-    if (std::exchange(dropout_states_, true) || loop_.rank.run.scratch == Scratch::none) return;
+    if (std::exchange(dropout_states_, true) || loop_.rank->run.scratch == Scratch::none) return;
     BlockId seed = blocks_.allocate_scratch(size_of(DType::int64));
     blocks_.release_scratch(seed);
-    const Gpu& gpu = loop_.rank.gpu;
+    const Gpu& gpu = loop_.rank->gpu;
     const std::int64_t bytes = cudnn_rnn::dropout_states_bytes(gpu.sm_count, gpu.max_threads_per_sm);
     const BlockId states = blocks_.allocate_scratch(bytes);
     if (loop_.observer != nullptr) placed_scratch_.push_back({blocks_.address(states), bytes});

@@ -33,15 +33,16 @@ PassSteps steps_by_phase(const Schedule& schedule) {
 
 class TrainingLoop {
  public:
-  TrainingLoop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps)
+  TrainingLoop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps, NextStep next = {})
       : steps_(steps),
-        loop_{.rank = rank, .observer = observer},
+        next_(std::move(next)),
+        loop_{.rank = &rank, .observer = observer},
         readings_(loop_, allocator),
         blocks_(loop_, allocator, readings_),
         optimizer_(loop_, blocks_, readings_),
         collectives_(loop_, blocks_),
         kernels_(loop_, blocks_) {
-    for (const Schedule& pass : rank.micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
+    find_phases();
   }
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -49,7 +50,7 @@ class TrainingLoop {
   /// Throws NoRoom where the allocator has none.
   LoopReplay replay() {
     build_model(loop_, blocks_, optimizer_, collectives_);
-    const RunConfig& run = loop_.rank.run;
+    const RunConfig& run = loop_.rank->run;
     const int reported = run.mode == Mode::train && run.first_step ? 0 : steps_ - 1;
     for (int i = 0; i < steps_; ++i) {
       readings_.begin_training_step(i == 0 || i == steps_ - 1, i == reported, i == steps_ - 1);
@@ -59,11 +60,41 @@ class TrainingLoop {
     return readings_.take();
   }
 
+  /// The same of steps that differ, each of which is told.
+  void replay_each(const StepTold& told) {
+    build_model(loop_, blocks_, optimizer_, collectives_);
+    for (int i = 0; i < steps_; ++i) {
+      loop_.training_step = i;
+      go_on(i);
+      readings_.begin_training_step(true, true, i > 0);
+      train(i);
+      told(i, readings_.take_step());
+    }
+  }
+
   const RunningLoop& where() const { return loop_; }
 
  private:
+  void find_phases() {
+    phases_.clear();
+    for (const Schedule& pass : loop_.rank->micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
+  }
+
+  // With the step of another batch, of which nothing has happened yet.
+  void go_on(int i) {
+    std::shared_ptr<const RankStep> to = next_(i);
+    if (to.get() != loop_.rank) {
+      loop_.pass = 0;
+      blocks_.go_on(*loop_.rank, *to);
+      loop_.rank = to.get();
+      readings_.go_on();
+      find_phases();
+    }
+    now_ = std::move(to);
+  }
+
   void train(int i) {
-    const RunConfig& run = loop_.rank.run;
+    const RunConfig& run = loop_.rank->run;
     loop_.phase = Phase::start;
     blocks_.note_peak();
     const bool forward_first = run.like == Like::lightning;  // its closure zeroes gradients before backward
@@ -75,22 +106,22 @@ class TrainingLoop {
       infer(i > 0);
     } else {
       for (std::int64_t m = 0; m < run.micro_batches; ++m) {
-        loop_.pass = m == 0 ? 0 : loop_.rank.micro_batches.schedules.size() - 1;
+        loop_.pass = m == 0 ? 0 : loop_.rank->micro_batches.schedules.size() - 1;
         if (m > 0 && run.like != Like::trainer) take_batch(false);
         silent_ = m + 1 < run.micro_batches;
         follow_micro_batch(m);
         pass(i > 0 || m > 0, i == 0 && m == 0, i > 0 && m == 0 && forward_first);
-        if (silent_) optimizer_.run_unobserved(loop_.rank.optimizer.trainer.end);
+        if (silent_) optimizer_.run_unobserved(loop_.rank->optimizer.trainer.end);
       }
       update(i);
     }
     record(Phase::end);
   }
 
-  // A trainer's data loader makes each step's batch anew, beside the last one.
+  // A trainer's data loader makes each step's batch anew, beside the last one, and so does who has batches that differ.
   void take_batch(bool first) {
-    const RankStep& rank = loop_.rank;
-    if (rank.run.mode == Mode::infer || rank.run.like == Like::pytorch) return;
+    const RankStep& rank = *loop_.rank;
+    if (rank.run.mode == Mode::infer || (rank.run.like == Like::pytorch && !next_)) return;
     if (!first)
       for (const TensorId t : rank.graph.inputs) blocks_.move(rank.graph.tensor(t).buffer);
     optimizer_.run_unobserved(rank.optimizer.trainer.batch);
@@ -105,7 +136,7 @@ class TrainingLoop {
   }
 
   void zero_gradients() {
-    for (const BufferId g : loop_.rank.micro_batches.schedules.front().gradients) blocks_.release(g);
+    for (const BufferId g : loop_.rank->micro_batches.schedules.front().gradients) blocks_.release(g);
     optimizer_.release_fp32_gradients();
     collectives_.zero_gradients();
   }
@@ -129,7 +160,7 @@ class TrainingLoop {
 
   void infer(bool result_is_held) {
     const Schedule& s = loop_.schedule();
-    const bool plain = loop_.rank.run.loop == Loop::plain;
+    const bool plain = loop_.rank->run.loop == Loop::plain;
     const BlockId held_output = blocks_.block_of(s.output);
     run_steps(Phase::forward);
     if (plain && result_is_held) blocks_.release_held(held_output, s.output);
@@ -141,7 +172,7 @@ class TrainingLoop {
   // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
   // anew.
   void pass(bool result_is_held, bool first, bool zeroes) {
-    const bool plain = loop_.rank.run.loop == Loop::plain;
+    const bool plain = loop_.rank->run.loop == Loop::plain;
     const std::vector<Held> last = held_results();
     collectives_.begin_forward();
     run_steps(Phase::forward);
@@ -149,32 +180,32 @@ class TrainingLoop {
     run_steps(Phase::loss);
     if (plain && result_is_held)
       for (const Held& h : last) blocks_.release_held(h.block, h.buffer);
-    optimizer_.run_unobserved(loop_.rank.optimizer.trainer.loss);
+    optimizer_.run_unobserved(loop_.rank->optimizer.trainer.loss);
     record(Phase::loss);
     loop_.phase = Phase::backward;
     if (zeroes) zero_gradients();
     updates_first_ = first;
-    if (first) optimizer_.run(loop_.rank.optimizer.scaler, OptimizerPart::scaler);
+    if (first) optimizer_.run(loop_.rank->optimizer.scaler, OptimizerPart::scaler);
     run_steps(Phase::backward);
-    optimizer_.run_unobserved(loop_.rank.optimizer.trainer.backward);
+    optimizer_.run_unobserved(loop_.rank->optimizer.trainer.backward);
     // A local name of accelerator.backward(), unlike the model's loss.
-    if (loop_.rank.run.like == Like::accelerate) blocks_.release(loop_.schedule().loss);
+    if (loop_.rank->run.like == Like::accelerate) blocks_.release(loop_.schedule().loss);
     record(Phase::backward);
     // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
-    if (!plain && (loop_.rank.run.like != Like::lightning || silent_)) release_results();
+    if (!plain && (loop_.rank->run.like != Like::lightning || silent_)) release_results();
   }
 
   void update(int i) {
-    const OptimizerWork& work = loop_.rank.optimizer;
+    const OptimizerWork& work = loop_.rank->optimizer;
     loop_.phase = Phase::clip;
-    if (loop_.rank.run.clip_grad_norm || !work.clip.events.empty()) {
+    if (loop_.rank->run.clip_grad_norm || !work.clip.events.empty()) {
       optimizer_.run(work.clip, OptimizerPart::clip);
       optimizer_.run_unobserved(work.trainer.clipped);
       record(Phase::clip);
     }
     loop_.phase = Phase::optimizer;
     optimizer_.run(i == 0 ? work.first : work.steady, OptimizerPart::step);
-    if (loop_.rank.run.like == Like::lightning) release_results();  // a local name of step(closure)
+    if (loop_.rank->run.like == Like::lightning) release_results();  // a local name of step(closure)
     record(Phase::optimizer);
     optimizer_.run_unobserved(work.trainer.end);
   }
@@ -212,13 +243,15 @@ class TrainingLoop {
 
   // An optimizer's step within backward. Its first one makes states.
   void update_parameter(const Schedule::Update& u) {
-    const OptimizerWork& work = loop_.rank.optimizer;
+    const OptimizerWork& work = loop_.rank->optimizer;
     const std::vector<OptimizerProgram>& programs = updates_first_ ? work.first_of : work.steady_of;
     if (index(u.parameter) < programs.size())
       optimizer_.run(programs[index(u.parameter)], OptimizerPart::step, u.parameter);
   }
 
   int steps_;
+  NextStep next_;                        // where steps differ
+  std::shared_ptr<const RankStep> now_;  // what loop_ is at, then
   RunningLoop loop_;
   LoopReadings readings_;
   PlacedBlocks blocks_;
@@ -230,21 +263,33 @@ class TrainingLoop {
   bool updates_first_ = false;     // optimizers in backward have no states yet
 };
 
-}  // namespace
-
-LimitedReplay replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps,
-                          LoopReplay* whole) {
-  TrainingLoop loop(allocator, rank, observer, steps);
+LimitedReplay limited(BlockAllocator& allocator, TrainingLoop& loop, const std::function<void()>& replay) {
   LimitedReplay limited;
   try {
-    LoopReplay replay = loop.replay();
-    if (whole != nullptr) *whole = std::move(replay);
+    replay();
   } catch (const NoRoom&) {
     const RunningLoop& at = loop.where();
     limited = {0, true, allocator.out_of_memory(), at.training_step, at.phase, at.step, at.pass};
   }
   limited.retries = allocator.retry_count();
   return limited;
+}
+
+}  // namespace
+
+LimitedReplay replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps,
+                          LoopReplay* whole) {
+  TrainingLoop loop(allocator, rank, observer, steps);
+  return limited(allocator, loop, [&] {
+    LoopReplay replay = loop.replay();
+    if (whole != nullptr) *whole = std::move(replay);
+  });
+}
+
+LimitedReplay replay_each(BlockAllocator& allocator, int steps, const NextStep& next, const StepTold& told) {
+  const std::shared_ptr<const RankStep> first = next(0);
+  TrainingLoop loop(allocator, *first, nullptr, steps, next);
+  return limited(allocator, loop, [&] { loop.replay_each(told); });
 }
 
 }  // namespace gpuplan

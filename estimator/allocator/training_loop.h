@@ -16,4 +16,7 @@ constexpr int kLoopSteps = 3;  // the third is steady
 LimitedReplay replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer = nullptr,
                           int steps = kLoopSteps, LoopReplay* whole = nullptr);
 
+/// The steps of replay_each_within().
+LimitedReplay replay_each(BlockAllocator& allocator, int steps, const NextStep& next, const StepTold& told);
+
 }  // namespace gpuplan

@@ -62,6 +62,9 @@ def flags_of(text):
     parser.add_argument("--micro-batches", type=int, default=1)
     parser.add_argument("--clip-grad-norm", action="store_true")
     parser.add_argument("--mode", default="train")
+    parser.add_argument("--seq-lengths")
+    parser.add_argument("--loop")
+    parser.add_argument("--alloc-conf")
     return parser.parse_args(shlex.split(text))
 
 

@@ -14,6 +14,7 @@
 #include "tools/answers/planning.h"
 #include "tools/answers/stages.h"
 #include "tools/answers/trace_plan.h"
+#include "tools/answers/unequal_lengths.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
@@ -29,6 +30,7 @@ struct PlanOptions {
   RunOptions run;
   OutputOptions output;
   SeveralGpusOptions several;
+  LengthsOptions lengths;
   std::string count_as;
   bool canonical = false;
   bool learn = false, no_learn = false;
@@ -67,6 +69,25 @@ void refuse_model_flags(const PlanOptions& options) {
         ErrorKind::usage);
 }
 
+// --seq-lengths, with none of the flags that it is not planned with.
+bool plans_lengths(const PlanOptions& options) {
+  if (options.lengths.lengths.empty()) {
+    if (!options.lengths.steps.empty())
+      throw Error("--steps is for --seq-lengths", ErrorKind::usage)
+          .help("--seq-lengths lognormal:mean=600,max=4096 --steps 200");
+    return false;
+  }
+  const std::pair<const char*, bool> flags[] = {{"--gpus", strategy_of(options.several).has_value()},
+                                                {"--count-as", !options.count_as.empty()},
+                                                {"--canonical", options.canonical},
+                                                {"--learn", options.learn},
+                                                {"a table of layers", options.wants_layers()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + " with --seq-lengths is not planned", ErrorKind::usage).help("leave it out");
+  return true;
+}
+
 Learning learning(const PlanOptions& options) {
   return options.learn ? Learning::always : options.no_learn ? Learning::never : Learning::by_itself;
 }
@@ -74,6 +95,7 @@ Learning learning(const PlanOptions& options) {
 int run_plan(PlanOptions options) {
   if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
+  if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;
   if (is_learned_trace(model)) {
@@ -125,6 +147,12 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->add_flag("--no-learn", options->no_learn,
                  "Of a model in Python: plans its spec, also where that differs from the model's own step")
       ->excludes(learn);
+  command
+      ->add_option("--seq-lengths", options->lengths.lengths,
+                   "Plans a loop whose samples are of these lengths, each batch padded to its longest")
+      ->type_name("FILE|lognormal:mean=N,max=N");
+  command->add_option("--steps", options->lengths.steps, "Of --seq-lengths: how many (a distribution: 200)")
+      ->type_name("N");
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
   add_several_gpus_options(*command, options->several);

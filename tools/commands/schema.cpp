@@ -8,6 +8,7 @@
 #include "estimator/report/check_report.h"
 #include "estimator/report/diff_report.h"
 #include "estimator/report/fit_table.h"
+#include "estimator/report/lengths_report.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
@@ -38,7 +39,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("schema", "Prints the JSON Schema of a file or of a command's JSON, or a trace's format");
   command->add_option("of", *of, "Which format (model)")
-      ->type_name("model|budget|plan|stages|check|diff|fit|sweep|shadow|validate|trace");
+      ->type_name("model|budget|plan|stages|lengths|check|diff|fit|sweep|shadow|validate|trace");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
@@ -46,6 +47,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"budget", [] { return budget_json_schema(run_keys()); }},
                                               {"plan", plan_json_schema},
                                               {"stages", stages_json_schema},
+                                              {"lengths", lengths_json_schema},
                                               {"check", check_json_schema},
                                               {"diff", diff_json_schema},
                                               {"fit", fit_json_schema},
