@@ -120,9 +120,7 @@ std::int64_t LengthsReport::reserved_bytes() const {
   return most;
 }
 
-bool LengthsReport::fits() const {
-  return !gpu || gpu->memory_bytes <= 0 || device_bytes() <= usable_bytes(*gpu);
-}
+bool LengthsReport::fits() const { return !gpu || gpu->memory_bytes <= 0 || device_bytes() <= usable_bytes(*gpu); }
 
 std::vector<std::size_t> LengthsReport::growing_steps() const {
   std::vector<std::size_t> growing;

@@ -45,8 +45,7 @@ std::vector<std::int64_t> grouped_by_length(std::span<const std::int64_t> length
 }
 
 std::vector<StepBatch> longest_first(std::vector<StepBatch> batches) {
-  const auto longest =
-      std::ranges::max_element(batches, {}, [](const StepBatch& b) { return b.samples * b.tokens; });
+  const auto longest = std::ranges::max_element(batches, {}, [](const StepBatch& b) { return b.samples * b.tokens; });
   std::rotate(batches.begin(), longest, longest + 1);
   return batches;
 }

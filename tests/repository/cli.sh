@@ -595,6 +595,28 @@ expect 0 '^  PP activations +send ' $stages --network 800
 expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
 expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
+
+# A loop of unequal batches.
+printf '100 200\n900 1000\n128 64\n' >"$work/lengths.txt"
+loop="zoo:gpt2 -b 2 --opt adamw --seq-lengths $work/lengths.txt"
+expect 0 '3 steps · 6 samples of 64 to 1,000 tokens, median 200 · 10 % padding' $loop
+expect 0 '^  Peak .* in step 2, 2 × 1,000 tokens$' $loop
+expect 0 'expandable_segments:True +[0-9]' $loop
+expect 0 '^3,2,128,' $loop --format csv
+expect 0 '"schema": "gpuplan.lengths/1"' $loop --format json
+expect 0 '"gpuplan.lengths/1"' schema lengths
+expect 1 'requested in step 2, 2 × 1,000 tokens, ' $loop --gpu '4 GiB'
+expect 0 '^  200 steps · 400 samples' zoo:gpt2 -b 2 --opt adamw --seq-lengths lognormal:mean=60,max=200
+expect 2 '--steps is for --seq-lengths' zoo:gpt2 --steps 20
+expect 2 '--seq 64 with --seq-lengths' $loop --seq 64
+expect 2 '--mode infer with --seq-lengths' zoo:gpt2 --mode infer --seq-lengths "$work/lengths.txt"
+expect 2 '--gpus with --seq-lengths is not planned' $loop --gpus 2
+expect 2 'printed as a table, as JSON or as CSV' $loop --format md
+expect 2 'did you mean "mean"' zoo:gpt2 --seq-lengths lognormal:maen=600,max=20
+expect 3 ':1:4' zoo:gpt2 --seq-lengths <(printf '12 x\n')
+expect 2 'no variable "seq"' zoo:resnet50 --seq-lengths "$work/lengths.txt"
+expect 3 'No such file' zoo:gpt2 --seq-lengths "$work/none.txt"
+expect 3 'longer than the 1024 position' zoo:gpt2 --seq-lengths lognormal:mean=600,max=5000
 expect 0 exposed $stages -o "$work/stages.json"
 grep -q '"gpuplan.stages/1"' "$work/stages.json" || fail '-o of stages is not their JSON'
 expect 2 'layers: biases, an ungated MLP of 4 x hidden' zoo:llama2_7b --batch 8 --gpus 8 --tp 8

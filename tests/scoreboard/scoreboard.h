@@ -81,6 +81,8 @@ Scored score_imported(const std::string& root);
 Scored score_fine_tuned(const std::string& root);
 /// tests/recorded/trainers: the same in the loops of transformers' Trainer, accelerate and Lightning.
 Scored score_trainers(const std::string& root);
+/// tests/recorded/lengths: loops whose batches are of unequal length, step by step.
+Scored score_lengths(const std::string& root);
 /// tests/parallel: one rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2.
 Scored score_parallel(const std::string& root);
 /// tests/learned: models learned at small batches, planned at batch 64.

@@ -27,10 +27,12 @@ Error refused_of_lengths(const std::string& flag, const std::string& why) {
 }
 
 void refuse_others(const RunOptions& o, const RunConfig& run) {
-  if (!o.seq.empty()) throw refused_of_lengths("--seq " + o.seq, "the lengths say how long each batch is").help("leave it out");
+  if (!o.seq.empty())
+    throw refused_of_lengths("--seq " + o.seq, "the lengths say how long each batch is").help("leave it out");
   if (run.mode == Mode::infer) throw refused_of_lengths("--mode infer", "a loop is planned for training");
   if (run.allocator != AllocatorKind::caching)
-    throw refused_of_lengths("--allocator " + o.allocator, "what the steps leave behind is PyTorch's caching allocator's");
+    throw refused_of_lengths("--allocator " + o.allocator,
+                             "what the steps leave behind is PyTorch's caching allocator's");
 }
 
 // The steps of batches, made when they are asked for. Several threads may ask at once.
@@ -178,8 +180,9 @@ void tell_peak(BatchSteps& made, const Planning& planning, LengthsReport& r) {
 
 void tell_assumptions(const BatchSteps& made, LengthsReport& r) {
   if (std::ranges::none_of(r.batches, [](const StepBatch& b) { return b.padded; })) return;
-  r.assumptions.emplace_back(made.masks() ? "an attention_mask tells the model what is padding"
-                                          : "the model is given no attention_mask, with which attention would keep more");
+  r.assumptions.emplace_back(made.masks()
+                                 ? "an attention_mask tells the model what is padding"
+                                 : "the model is given no attention_mask, with which attention would keep more");
 }
 
 std::string render(const LengthsReport& report, Format format, const TextStyle& style) {
@@ -201,10 +204,9 @@ void refuse_formats(const OutputOptions& output) {
 
 }  // namespace
 
-int print_unequal_lengths(const RunOptions& options, const LengthsOptions& lengths, const OutputOptions& output) {
+LengthsReport unequal_lengths(const RunOptions& options, const LengthsOptions& lengths, bool shows_progress) {
   const Planning planning = prepare_run(options);
   refuse_others(options, planning.run);
-  refuse_formats(output);
   SampleLengths samples = sample_lengths(lengths, planning.run.batch);
   if (planning.gpu) refuse_arithmetic(planning.run, *planning.gpu);
   LengthsReport r;
@@ -216,7 +218,7 @@ int print_unequal_lengths(const RunOptions& options, const LengthsOptions& lengt
   r.batches = batches_of(r.lengths, r.run.batch);
   r.padding = padding_share(r.lengths, r.batches);
   BatchSteps made(options, planning, std::ranges::any_of(r.batches, &StepBatch::padded));
-  replay_all(made, !output.quiet, r);
+  replay_all(made, shows_progress, r);
   tell_peak(made, planning, r);
   tell_assumptions(made, r);
   const auto longest = made.at(r.batches[r.peak_step()]);
@@ -225,6 +227,12 @@ int print_unequal_lengths(const RunOptions& options, const LengthsOptions& lengt
   r.warnings = warnings_about(longest->model, longest->step.graph, r.run, planning.gpu ? &*planning.gpu : nullptr);
   for (std::string& warning : made.stored_type_warning(options)) r.warnings.push_back(std::move(warning));
   if (planning.gpu_is_limit) r.warnings.emplace_back(kOnlyALimit);
+  return r;
+}
+
+int print_unequal_lengths(const RunOptions& options, const LengthsOptions& lengths, const OutputOptions& output) {
+  refuse_formats(output);
+  const LengthsReport r = unequal_lengths(options, lengths, !output.quiet);
   const bool clean = show_warnings(r.warnings, output.quiet, options.strict);
   for (const OutputFile& file : files_of(output)) write_report(file, render(r, file.format, file_style(output)));
   write_stdout(render(r, format_of(output), terminal_style(output)));

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 100'000, kMostTokens = 10'000'000;
 constexpr std::string_view kLognormal = "lognormal:";
-constexpr const char* kLengthsExample = "--seq-lengths lognormal:mean=600,max=4096, or a file with a length on each line";
+constexpr const char* kLengthsExample =
+    "--seq-lengths lognormal:mean=600,max=4096, or a file with a length on each line";
 
 [[noreturn]] void refuse_lengths(const std::string& reason) {
   throw Error("--seq-lengths: " + reason, ErrorKind::usage).help(kLengthsExample);
@@ -39,7 +40,8 @@ LognormalLengths lognormal(std::string_view text) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) refuse_lengths("\"" + std::string(pair) + "\" is not KEY=VALUE");
     const std::string key(pair.substr(0, equals)), value(pair.substr(equals + 1));
-    if (std::ranges::find(keys, key) == keys.end()) refuse_lengths("unknown key \"" + key + "\"" + did_you_mean(key, keys));
+    if (std::ranges::find(keys, key) == keys.end())
+      refuse_lengths("unknown key \"" + key + "\"" + did_you_mean(key, keys));
     if (std::ranges::find(seen, key) != seen.end()) refuse_lengths(key + " is given twice");
     seen.push_back(key);
     if (key == "sigma") {
@@ -105,8 +107,8 @@ SampleLengths sample_lengths(const LengthsOptions& options, std::int64_t batch) 
   std::vector<std::int64_t> lengths = read_lengths(*file);
   const auto count = static_cast<std::int64_t>(lengths.size());
   if (steps && (*steps - 1) * batch >= count)
-    throw Error("--steps " + options.steps + ": " + file->name + " has " + std::to_string(count) + " samples, enough for " +
-                    std::to_string((count + batch - 1) / batch) + " steps",
+    throw Error("--steps " + options.steps + ": " + file->name + " has " + std::to_string(count) +
+                    " samples, enough for " + std::to_string((count + batch - 1) / batch) + " steps",
                 ErrorKind::usage);
   if (steps) lengths.resize(static_cast<std::size_t>(std::min(*steps * batch, count)));
   if ((static_cast<std::int64_t>(lengths.size()) - 1) / batch >= kMostSteps)

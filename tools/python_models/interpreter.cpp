@@ -78,7 +78,8 @@ Error error_in(const std::string& errors, const std::string& python) {
   if (const std::size_t report = text.find("\n\n", told); report != std::string::npos) text.resize(report);
   const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
   const std::string message = on_one_line(text.substr(from, help - from));
-  if (text.find("No module named") != std::string::npos || text.find("needs torch") != std::string::npos)
+  // Of packages that are only looked for, warnings before the error say the same.
+  if (message.find("No module named") != std::string::npos || message.find("needs torch") != std::string::npos)
     return Error(message, ErrorKind::environment)
         .help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
   Error error(message);

@@ -12,42 +12,18 @@
 #include <thread>
 
 #include "estimator/base/error.h"
+#include "tests/support/temporary_folder.h"
 #include "tools/files/read_input.h"
 #include "tools/files/write_file.h"
 #include "tools/options/kept_file.h"
 #include "tools/process/read_source.h"
 
 using namespace gpuplan;
+using tests::Folder;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder of its own, gone at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "gpuplan-files-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string with(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return *this / name;
-  }
-  std::string fifo(const std::string& name) const {
-    REQUIRE(::mkfifo((*this / name).c_str(), 0600) == 0);
-    return *this / name;
-  }
-  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(path_), fs::directory_iterator()); }
-
- private:
-  fs::path path_;
-};
 
 std::string text_in(const std::string& path) { return read_all(path, {1 << 20, "which no test needs"}); }
 
