@@ -17,8 +17,11 @@ check() { # NAME COMMAND...
 }
 
 cat >"$work/net.py" <<'PYTHON'
+import sys
 import torch
 from block import Block
+
+print("warning: No module named 'nothing'", file=sys.stderr)  # as packages do of what they can do without
 
 class Net(torch.nn.Sequential):
     def __init__(self, width=8):
