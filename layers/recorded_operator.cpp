@@ -96,7 +96,8 @@ std::vector<TensorId> differentiable(const LayerBuilder& b, std::span<const Tens
 }
 
 void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_view argument, std::span<const TensorId> x,
-                    std::span<const TensorId> outputs, std::span<const TensorId> kept, std::span<const TensorId> held) {
+                    std::span<const TensorId> outputs, std::span<const TensorId> kept, std::span<const TensorId> held,
+                    std::span<const TensorId> saved) {
   const std::vector<TensorId> of = differentiable(b, outputs);
   if (of.empty()) return;
   if (b.is_none(argument)) {
@@ -107,7 +108,8 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
   }
   NodeBuilder node = b.node("AtenBackward0", of, x);
   if (!node) return;
-  aten::RecordedCall call = aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()));
+  const aten::RecordedCall call = aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()),
+                                                          static_cast<int>(saved.size()));
   for (const aten::RecordedCall::Same& p : call.passed)
     if (node.needs(x[index(p.input)])) node.give(x[index(p.input)], node.grad(p.output));
   std::vector<Operand> reads;
@@ -115,7 +117,12 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
   reads.insert(reads.end(), kept.begin(), kept.end());
   for (const TensorId t : kept) node.save(t);
   for (const TensorId t : held) node.keep(t);
-  if (call.results.empty()) return;
+  const auto over = [&](const aten::RecordedCall::Over& o, TensorId t) {
+    if (node.needs(x[index(o.input)])) node.give(x[index(o.input)], node.in_saved(t, x[index(o.input)]));
+  };
+  for (const aten::RecordedCall::Over& o : call.over_inputs) over(o, x[index(o.other)]);
+  for (const aten::RecordedCall::Over& o : call.over_saved) over(o, saved[index(o.other)]);
+  if (call.program.empty() && call.over_inputs.empty() && call.over_saved.empty()) return;
   const auto run = [&](const OpaqueKernel& work, const OutputSpec& result) {
     return node.run(Operator::recorded_backward, work, reads, result);
   };
@@ -170,13 +177,14 @@ void lower(LayerBuilder& b) {
   const std::vector<TensorId> results = is_one_kernel(call)
                                             ? b.emit_many(Operator::recorded, work_of(call), x, call.results)
                                             : run_apart<TensorId>(call, run, [&](Operands t) { b.hold(t); });
-  std::vector<TensorId> outputs(output_count(call)), kept, held;
+  std::vector<TensorId> outputs(output_count(call)), kept, held, saved;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (call.of[i] >= 0) {
       outputs[index(call.of[i])] = results[i];
       continue;
     }
     kept.push_back(results[i]);
+    saved.push_back(results[i]);
     if (call.of[i] == aten::RecordedCall::kHeld) held.push_back(results[i]);
   }
   const auto results_held = static_cast<std::ptrdiff_t>(held.size());
@@ -186,7 +194,7 @@ void lower(LayerBuilder& b) {
   for (const int i : call.kept_outputs) kept.push_back(outputs[index(i)]);
   for (const int i : call.held_inputs) held.push_back(x[index(i)]);
   kept.insert(kept.end(), held.begin() + results_held, held.end());
-  lower_backward(b, at, recording_of(b, x, at.type, list, "backward"), x, outputs, kept, held);
+  lower_backward(b, at, recording_of(b, x, at.type, list, "backward"), x, outputs, kept, held, saved);
   b.outputs(outputs);
 }
 
@@ -205,6 +213,7 @@ const LayerDef kLayers[] = {
          "  macs=AMOUNT       multiply-adds\n"
          "backward: +, - and macs= as before, and\n"
          "  dN, dN=gM         the gradient of an input; that of an output itself\n"
+         "  dN=xM, dN=sM      one that is written over an input, or over the M-th s of the forward\n"
          "AMOUNT is 512+4096b, b being the batch, and in elements of the operands' type where an e follows; or bytes\n"
          "at some batches, 2:512,16:4096, with a line between them. TYPE is float, the operands' type, amp, "
          "autocast's,\n"

@@ -1,8 +1,10 @@
 #include "estimator/aten/recorded_call.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -187,8 +189,25 @@ bool read_kept(std::string_view word, const Words& words, int inputs, Scratch& s
 }
 
 bool has_gradient_of(const RecordedCall& call, int input) {
-  return std::ranges::find(call.of, input) != call.of.end() ||
-         std::ranges::find(call.passed, input, &RecordedCall::Same::input) != call.passed.end();
+  const auto has = [&](const auto& list, auto of) { return std::ranges::find(list, input, of) != list.end(); };
+  return has(call.of, std::identity()) || has(call.passed, &RecordedCall::Same::input) ||
+         has(call.over_inputs, &RecordedCall::Over::input) || has(call.over_saved, &RecordedCall::Over::input);
+}
+
+/// The gradient of `input`, by what stands behind its equals sign: g0, x0, s0.
+void read_gradient(std::string_view where, int input, const Words& words, std::array<int, 3> counts,
+                   RecordedCall& call) {
+  const auto [outputs, inputs, saved] = counts;
+  const std::string_view digits = where.substr(std::min<std::size_t>(1, where.size()));
+  const auto up_to = [](const char* what, int count) { return what + std::to_string(count - 1); };
+  if (where.starts_with('x'))
+    call.over_inputs.push_back({input, words.place(digits, inputs, up_to("an input from 0 to ", inputs))});
+  else if (where.starts_with('s'))
+    call.over_saved.push_back({input, words.place(digits, saved, "which s of the forward, from 0")});
+  else if (where.starts_with('g'))
+    call.passed.push_back({input, words.place(digits, outputs, up_to("an output from 0 to ", outputs))});
+  else
+    words.fail("dN, dN=gM, dN=xM or dN=sM");
 }
 
 }  // namespace
@@ -228,7 +247,7 @@ RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, 
 }
 
 RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at,
-                               std::span<const TensorId> inputs, int outputs) {
+                               std::span<const TensorId> inputs, int outputs, int saved) {
   RecordedCall call;
   Words words(b, argument, at);
   Scratch scratch(words, call);
@@ -236,17 +255,16 @@ RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument,
     if (scratch.read(word)) continue;
     if (!word.starts_with('d'))
       words.fail("d and the number of an input, + or macs= with an amount, or - with a number");
-    const std::size_t same = word.find("=g");
-    const int input =
-        words.place(word.substr(1, same == std::string_view::npos ? same : same - 1), static_cast<int>(inputs.size()),
-                    "an input from 0 to " + std::to_string(inputs.size() - 1));
+    const std::size_t same = word.find('=');
+    const auto count = static_cast<int>(inputs.size());
+    const int input = words.place(word.substr(1, same == std::string_view::npos ? same : same - 1), count,
+                                  "an input from 0 to " + std::to_string(count - 1));
     const TensorId of = inputs[index(input)];
     if (has_gradient_of(call, input)) words.fail("the gradient of an input once");
     if (same == std::string_view::npos)
       scratch.result({b.shape(of), b.dtype(of), Placing::contiguous}, input);
     else
-      call.passed.push_back(
-          {input, words.place(word.substr(same + 2), outputs, "an output from 0 to " + std::to_string(outputs - 1))});
+      read_gradient(word.substr(same + 1), input, words, {outputs, count, saved}, call);
   }
   return call;
 }

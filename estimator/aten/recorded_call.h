@@ -34,12 +34,18 @@ struct RecordedCall {
   };
   std::vector<Same> in_place;  // forward: outputs that are inputs, changed in place
   std::vector<Same> passed;    // backward: the gradient of the input is that of the output itself
+  // Backward: the gradient of the input is written over another input, or over a result that only the backward reads.
+  struct Over {
+    int input = 0, other = 0;
+  };
+  std::vector<Over> over_inputs, over_saved;  // of `over_saved` the place among what the forward saved
 };
 
 /// Read from the words of an argument. Throw Error at it.
 RecordedCall recorded_forward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at);
-/// inputs: the operands, whose shapes and types their gradients have. outputs: how many have gradients.
+/// inputs: the operands, whose shapes and types their gradients have. outputs: how many have gradients. saved: how many
+/// results the forward made for it.
 RecordedCall recorded_backward(const LayerBuilder& b, std::string_view argument, const RecordedAt& at,
-                               std::span<const TensorId> inputs, int outputs);
+                               std::span<const TensorId> inputs, int outputs, int saved);
 
 }  // namespace gpuplan::aten

@@ -101,6 +101,7 @@ enum class ViewKind : std::uint8_t {
   permute,           // BackwardValue::order
   expand,            // repeated along dimensions of size 1, new ones in front
   narrow,            // a part along a dimension
+  saved,             // no view of a value: it lies where a forward tensor lies, whose TensorId is alias_of
   reshape,           // a view where the strides allow one, else a copy
   contiguous,        // itself where it is row-major, else a copy
   channels_last,     // itself where it is channels-last, else a copy
@@ -118,7 +119,7 @@ struct BackwardValue {
   Placing placing = Placing::contiguous;
   ViewKind view = ViewKind::none;
   std::int32_t strides = kNone;    // of Graph::strides: Placing::given; the dimension order of ViewKind::permute
-  std::int32_t alias_of = kNone;   // the value that it views or copies
+  std::int32_t alias_of = kNone;   // the value that it views or copies, or ViewKind::saved's tensor
   std::int64_t storage_bytes = 0;  // if the storage is larger than the shape requires
   std::int64_t start = 0;          // ViewKind::narrow: the first position of dimension `dim`; same: the first element
   std::int32_t dim = 0;

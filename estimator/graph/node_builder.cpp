@@ -99,6 +99,14 @@ Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) 
 
 Operand NodeBuilder::view(Operand value) { return add_view(ViewKind::same, value, value_of(value).shape); }
 
+Operand NodeBuilder::in_saved(TensorId over, TensorId like) {
+  const Tensor& of = graph_->tensor(like);
+  BackwardValue value{.shape = of.shape, .dtype = of.dtype};
+  value.view = ViewKind::saved;
+  value.alias_of = over;
+  return add_local(value);
+}
+
 Operand NodeBuilder::permute(Operand value, std::span<const int> order) {
   Shape shape;
   Strides ordered;

@@ -84,6 +84,7 @@ class Engine {
     recompute_.enter(id);
     hold_returned(n, outputs);
     if (run_.offload_saved && !recompute_.inside()) host_.enter(id);
+    for (std::size_t i = outputs; i < values_.size(); ++i) lie_in_saved(i);
     for (std::int32_t o = n.ops.begin; o < n.ops.end; ++o) run_op(n, graph_.backward_ops[static_cast<std::size_t>(o)]);
     for (std::size_t i = outputs; i < values_.size(); ++i) values_.resolve_alias(i);
     if (recompute_.inside()) read_recomputed(n);
@@ -97,6 +98,15 @@ class Engine {
       if (values_[k].buffer != kNone) --gradients_.refs(values_[k].buffer);
     for (std::size_t e = 0; e < results_.size(); ++e)
       gradients_.flow(edges_of(graph_, n)[e].input, results_[e], n.layer);
+  }
+
+  // What a kernel writes over a tensor that the forward left.
+  void lie_in_saved(std::size_t i) {
+    const BackwardValue& l = values_.local(i);
+    if (l.view != ViewKind::saved) return;
+    const Tensor& t = tensor_of(graph_, l.alias_of);
+    values_[i] = {.buffer = operand_buffer(l.alias_of), .view = true, .offset = t.offset};
+    if (!t.contiguous && t.shape == l.shape) lay_out(values_[i], l.shape, t.strides);
   }
 
   // Of a part that reenters autograd: the arguments of its backward.

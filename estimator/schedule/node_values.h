@@ -32,7 +32,7 @@ class NodeValues {
   // A view without a kernel, of what it views.
   void resolve_alias(std::size_t i) {
     const BackwardValue& l = local(i);
-    if (l.view == ViewKind::none || may_copy(l.view) || values_[i].buffer != kNone) return;
+    if (l.view == ViewKind::none || l.view == ViewKind::saved || may_copy(l.view) || values_[i].buffer != kNone) return;
     const auto base = static_cast<std::size_t>(l.alias_of);
     resolve_alias(base);
     const GradientTensor& of = values_[base];

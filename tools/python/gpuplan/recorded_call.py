@@ -12,7 +12,7 @@ import torch
 
 from gpuplan import stored
 from gpuplan.errors import Unsupported
-from gpuplan.recorded_allocations import Allocator, actions_of, address, alive_after, without_frees_of
+from gpuplan.recorded_allocations import Allocator, Event, actions_of, address, alive_after, size, without_frees_of
 from gpuplan.recorded_request import AMP, AMP_HALF, FULL, HALF, IN_HALF, MIXED, Inputs, Operand, Request, Setting, inputs_of
 from gpuplan.recorded_words import BATCHES, FEWEST, Action, Answer, Directions, Word, amount, words_of
 from gpuplan.source_lines import first_line
@@ -41,7 +41,7 @@ def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) 
     events = allocator.events()
     if shapes != [t.shape for t in inputs.tensors]:
         raise Unsupported("it gives an operand another shape, in place")
-    in_place = {k: i for k, t in enumerate(outputs) for i, x in enumerate(inputs.tensors) if t is x}
+    in_place = {k: i for k, t in enumerate(outputs) for i, x in enumerate(inputs.tensors) if t is x or is_all_of(t, x)}
     named = {address(t): (f"y{k}=", t) for k, t in enumerate(outputs) if k not in in_place}
     shared = set(named) & {address(t) for t in inputs.tensors}
     if len(named) + len(in_place) < len(outputs) or shared or any(not t.is_contiguous() for _, t in named.values()):
@@ -50,30 +50,46 @@ def taken(request: Request, batch: int, setting: Setting, allocator: Allocator) 
     if trains and any(t.is_floating_point() and not t.requires_grad for t in outputs):
         raise Unsupported("one of its results has a gradient, and another one has none")
     kept = alive_after(events) - set(named)
-    after, held = taken_backward(inputs, outputs, kept, setting, allocator) if trains else (None, set())
+    of_saved = {at: k for k, at in enumerate(at for i, (_, at, _) in enumerate(events) if at in kept and is_last(events, i))}
+    after, held = taken_backward(inputs, outputs, of_saved, setting, allocator) if trains else (None, set())
     forward = actions_of(events, named, "s", setting, held) + [Action(f"y{k}=x{i}") for k, i in in_place.items()]
     if sum(action.word.startswith("y") for action in forward) < len(outputs):
         raise Unsupported("its results are no memory of their own")
     return Taken(forward + (saved(request, batch, setting, allocator) if trains else []), after)
 
 
-def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], kept: Set[int], setting: Setting,
+def is_all_of(view: torch.Tensor, of: torch.Tensor) -> bool:
+    """A view that lies as its base does: a kernel has changed the base, and autograd was not told."""
+    return address(view) == address(of) and view.shape == of.shape and view.stride() == of.stride() and view.dtype == of.dtype
+
+
+def is_last(events: Sequence[Event], i: int) -> bool:
+    """Whether it allocates, and nothing else lies there after it."""
+    action, at, _ = events[i]
+    return action == "alloc" and all(other != at for _, other, _ in events[i + 1:])
+
+
+def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], of_saved: Dict[int, int], setting: Setting,
                    allocator: Allocator) -> Tuple[List[Action], Set[int]]:
-    """kept: what the forward left for it, by address. Returned with what of this the nodes still have when they have run."""
+    """of_saved: what the forward left for it, by address its place. Returned with what of this the nodes still have when they have
+    run."""
     gradients = [torch.rand_like(t) for t in with_gradient(outputs)]
     allocator.events()
     found_gradients = backward(outputs, inputs, gradients)
     all_events = allocator.events()
-    held = kept - {at for action, at, _ in all_events if action == "free_requested"}
-    events = without_frees_of(kept, all_events)
+    held = set(of_saved) - {at for action, at, _ in all_events if action == "free_requested"} - {address(g) for g in found_gradients if g is not None}
+    events = without_frees_of(set(of_saved), all_events)
     wanting = [i for i, t in enumerate(inputs.leaves) if t.requires_grad]
-    of_gradients = {address(g): k for k, g in enumerate(gradients)}
+    there = {**{address(t): f"x{i}" for i, t in enumerate(inputs.tensors)}, **{at: f"s{k}" for at, k in of_saved.items()},
+             **{address(g): f"g{k}" for k, g in enumerate(gradients)}}
     results, words = {}, []
     for i, gradient in zip(wanting, found_gradients):
         if gradient is None:
             continue
-        if address(gradient) in of_gradients:
-            words.append(Action(f"d{i}=g{of_gradients[address(gradient)]}"))
+        if address(gradient) in there and size(gradient) < gradient.untyped_storage().nbytes():
+            raise Unsupported("a gradient is a part of what the forward left")
+        if address(gradient) in there:
+            words.append(Action(f"d{i}={there[address(gradient)]}"))
         else:
             results[address(gradient)] = (f"d{i}", gradient)
     after = [Action(a.word) if a.word.startswith("d") else a for a in actions_of(events, results, "", setting)]
@@ -117,7 +133,7 @@ def held_inputs(request: Request, batch: int, setting: Setting, allocator: Alloc
     gc.collect()  # of the call's own frames
     allocator.events()
     found_gradients = backward(outputs, left, gradients)
-    gone = freed(allocator)
+    gone = freed(allocator) | {address(g) for g in found_gradients if g is not None}
     del found_gradients
     return {word for at, word in of_results.items() if at not in gone}
 

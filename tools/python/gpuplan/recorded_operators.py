@@ -41,6 +41,12 @@ def changes_its_operand(call: Call) -> bool:
     return named or bool(call.kwargs.get("inplace")) or set(call.results) == set(flat_values(call.args)[:1]) and True in call.args
 
 
+def is_written_over(result: Value, call: Call, operands: Sequence[Value]) -> bool:
+    """Of an autograd.Function that does not tell autograd so: all of an operand, which its kernel has changed."""
+    return call.name.startswith("autograd.Function") and any(
+        (v.storage, v.shape, v.dtype, v.order) == (result.storage, result.shape, result.dtype, result.order) for v in operands)
+
+
 def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Value]) -> Request:
     """changed: what it changes in place. Raises Unsupported."""
     operands = unique(flat_values((call.args, call.kwargs)))
@@ -48,8 +54,8 @@ def request_of(call: Call, wants_gradient: Sequence[Value], changed: Optional[Va
     path = path_of(call.function) if call.function is not None and stored is None else ""
     if not path and stored is None or torch.version.cuda is None or not operands:
         raise Unsupported
-    results = {v.storage for v in call.results if v is not changed}
-    if changed is None and not results or changed not in (None, operands[0]) or results & {v.storage for v in operands}:
+    results = {v.storage for v in call.results if v is not changed and not is_written_over(v, call, operands)}
+    if changed is None and not call.results or changed not in (None, operands[0]) or results & {v.storage for v in operands}:
         raise Unsupported
     place = {v: i for i, v in enumerate(operands)}
 

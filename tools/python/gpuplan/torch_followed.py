@@ -35,6 +35,7 @@ def followed(recorder: Recorder) -> Iterator[None]:
         follow_autocast(recorder, replacements)
         follow_causal_hints(recorder, replacements)
         answer_for_gpu(replacements)
+        launch_nothing(replacements)
         # Of one process; its own forward wants a GPU (torch/nn/modules/batchnorm.py).
         replacements.set(nn.SyncBatchNorm, "forward", nn.modules.batchnorm._BatchNorm.forward)
         replacements.set(nn.SyncBatchNorm, "_check_input_dim", lambda module, x: None)
@@ -79,6 +80,23 @@ class IndexingSeen(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class ValuesRead(TorchFunctionMode):
+    """Numbers that a custom function reads of tensors are not there; what it runs is recorded where a GPU is simulated."""
+
+    READ = {"item": 1, "__int__": 1, "__index__": 1, "__float__": 1.0, "__bool__": True}
+
+    def __init__(self, recorder: Recorder, function: str):
+        super().__init__()
+        self.recorder, self.function = recorder, function
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function_name(func)
+        if name in self.READ and args and args[0].device.type == "meta":
+            self.recorder.notes[f"the values of tensors that {self.function} reads; each is assumed to be 1 here, and 0 where it was recorded."] = None
+            return self.READ[name]
+        return func(*args, **(kwargs or {}))
+
+
 def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> None:
     """A torch.autograd.Function of the model's code is one call, whatever its forward runs. What it saves and its backward
     allocates only its code knows; where there is no gradient, it is what its forward runs."""
@@ -91,7 +109,8 @@ def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> N
             call.function, call.grad = function.apply, recorder.grad
             recorder.inside += 1
             try:
-                result = original(*args)
+                with ValuesRead(recorder, function.__name__):
+                    result = original(*args)
             finally:
                 recorder.inside -= 1
             call.results = recorder.values_in(result)
@@ -231,6 +250,14 @@ def answer_for_gpu(replacements: Replacements) -> None:
 
     if not torch.cuda.is_available():
         replacements.set(torch.cuda, "get_device_capability", capability)
+
+
+def launch_nothing(replacements: Replacements) -> None:
+    """Triton compiles a kernel for the GPU that is there. What it computes is not needed here, and what PyTorch allocates for it
+    is recorded where one is simulated."""
+    jit = sys.modules.get("triton.runtime.jit")
+    if jit is not None and not torch.cuda.is_available():
+        replacements.set(jit.KernelInterface, "__getitem__", lambda kernel, grid: lambda *_, **__: None)
 
 
 def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:
