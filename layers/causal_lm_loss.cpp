@@ -13,19 +13,6 @@
 namespace gpuplan::layers::causal_lm_loss {
 namespace {
 
-// pad(labels, (0, 1), value=-100)[..., 1:].contiguous(): a copy, unless one row already is contiguous. `padded` is the
-// name that the loss function holds.
-TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
-  const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
-  padded = b.emit(Operator::constant_pad_nd, Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
-  b.attributes({{Attribute::before, 0},
-                {Attribute::after, 0},
-                {Attribute::before, 0},
-                {Attribute::after, 1},
-                {Attribute::value, -100}});
-  return aten::contiguous(b, aten::slice(b, padded, 1, 1, tokens));
-}
-
 void lower_slice(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, features]");
   TensorId x = b.input();
@@ -34,20 +21,7 @@ void lower_slice(LayerBuilder& b) {
   b.output(x);
 }
 
-void lower(LayerBuilder& b) {
-  b.expect_rank(3, "[batch, tokens, vocabulary]");
-  const Shape shape = b.shape(b.input());
-  const std::int64_t rows = shape.elements(0, 2);
-  const TensorId labels = ModelBuilder(b).labels(0);
-  if (b.shape(labels).rank() != 2 || b.elements(labels) != rows)
-    b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
-           to_string(shape));
-  const TensorId logits = b.cast(b.input(), DType::fp32);
-  TensorId padded = kNone;
-  const TensorId targets = aten::view(b, shifted(b, labels, padded), {rows});
-  b.output(aten::cross_entropy(b, aten::view(b, logits, {rows, shape[2]}), targets));
-  b.hold({logits, padded});
-}
+void lower(LayerBuilder& b) { b.output(aten::causal_lm_loss(b, b.input(), ModelBuilder(b).labels(0))); }
 
 const LayerDef kLayers[] = {
     {.name = "SliceLogits",

@@ -108,8 +108,8 @@ void lower_backward(LayerBuilder& b, const aten::RecordedAt& at, std::string_vie
   }
   NodeBuilder node = b.node("AtenBackward0", of, x);
   if (!node) return;
-  const aten::RecordedCall call = aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()),
-                                                          static_cast<int>(saved.size()));
+  const aten::RecordedCall call =
+      aten::recorded_backward(b, argument, at, x, static_cast<int>(of.size()), static_cast<int>(saved.size()));
   for (const aten::RecordedCall::Same& p : call.passed)
     if (node.needs(x[index(p.input)])) node.give(x[index(p.input)], node.grad(p.output));
   std::vector<Operand> reads;

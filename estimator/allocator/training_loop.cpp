@@ -216,6 +216,7 @@ class TrainingLoop {
     readings_.count_kernels(kernels);
     const Schedule& s = loop_.schedule();
     auto replacement = s.replacements.begin();
+    auto taken = std::ranges::lower_bound(s.taken, range.begin, {}, &Schedule::Replacement::step);
     auto update = s.updates.begin();
     auto constant = std::ranges::lower_bound(s.constants, range.begin, {}, &Schedule::FirstRead::step);
     for (std::int32_t i = range.begin; i < range.end; ++i) {
@@ -228,6 +229,7 @@ class TrainingLoop {
       if (phase == Phase::backward && update != s.updates.end() && update->step == i) update_parameter(*update++);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) blocks_.release(s.released[index(k)]);
       if (replacement != s.replacements.end() && replacement->step == i) blocks_.replace(*replacement++);
+      for (; taken != s.taken.end() && taken->step == i; ++taken) blocks_.replace(*taken);
       readings_.end_step();
     }
     collectives_.run_before(range.end);

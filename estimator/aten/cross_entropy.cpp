@@ -60,4 +60,30 @@ TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) {
   return nll_loss(b, log_softmax(b, x, 1), target);
 }
 
+TensorId shifted_labels(LayerBuilder& b, TensorId labels, TensorId& padded) {
+  const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
+  padded = b.emit(Operator::constant_pad_nd, Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
+  b.attributes({{Attribute::before, 0},
+                {Attribute::after, 0},
+                {Attribute::before, 0},
+                {Attribute::after, 1},
+                {Attribute::value, kIgnoredIndex}});
+  return contiguous(b, slice(b, padded, 1, 1, tokens));
+}
+
+TensorId causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId labels) {
+  b.expect_rank(3, "[batch, tokens, vocabulary]");
+  const Shape shape = b.shape(logits);
+  const std::int64_t rows = shape.elements(0, 2);
+  if (b.shape(labels).rank() != 2 || b.elements(labels) != rows)
+    b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
+           to_string(shape));
+  const TensorId wide = b.cast(logits, DType::fp32);
+  TensorId padded = kNone;
+  const TensorId targets = view(b, shifted_labels(b, labels, padded), {rows});
+  const TensorId loss = cross_entropy(b, view(b, wide, {rows, shape[2]}), targets);
+  b.hold({wide, padded});
+  return loss;
+}
+
 }  // namespace gpuplan::aten

@@ -17,5 +17,11 @@ TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> 
 TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target, bool each = false);
 /// F.cross_entropy without weights or smoothing.
 TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target);
+/// pad(labels, (0, 1), value=-100)[..., 1:].contiguous() of [samples, tokens], as transformers' loss of a causal model:
+/// a copy, unless one row already is contiguous. `padded` is the name that the loss function holds.
+TensorId shifted_labels(LayerBuilder& b, TensorId labels, TensorId& padded);
+/// transformers' loss of a causal model (loss/loss_utils.py, ForCausalLMLoss): of logits [samples, tokens, vocabulary],
+/// copied to fp32, and labels, shifted.
+TensorId causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId labels);
 
 }  // namespace gpuplan::aten

@@ -108,6 +108,8 @@ std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
     for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
       last[index(schedule.reads[index(k)])] = static_cast<std::int32_t>(i);
   }
+  for (const Schedule::Replacement& taken : schedule.taken)
+    last[index(taken.old_buffer)] = last[index(taken.new_buffer)];
   std::vector<std::int32_t> steps;
   for (const BufferId gradient : schedule.gradient_of) {
     steps.push_back(last[index(gradient)]);

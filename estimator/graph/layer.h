@@ -134,7 +134,8 @@ class NodeBuilder {
   // Views of a value of this node (not of a forward tensor). The first three need no kernel.
   /// Another tensor object of the same shape on the same storage.
   Operand view(Operand value);
-  /// No view of a value: a gradient of `like` that is written over a forward tensor, which nothing reads after the node.
+  /// No view of a value: a gradient of `like` that is written over a forward tensor, which nothing reads after the
+  /// node.
   Operand in_saved(TensorId over, TensorId like);
   /// Dimension i of the result is dimension order[i] of the value.
   Operand permute(Operand value, std::span<const int> order);

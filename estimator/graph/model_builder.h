@@ -50,6 +50,8 @@ class ModelBuilder {
   TensorId labels(int i) const { return b_.graph_.labels = input(i); }
   /// The output object holds this, too.
   void keep_with_output(TensorId t);
+  /// The output object has no output, and nothing but this.
+  void returns_loss_alone(TensorId loss) { b_.graph_.output = loss; }
   /// A node that this call makes holds it until the graph goes.
   void hold_with_graph(TensorId t) { b_.graph_.held_by_nodes.push_back({kNone, t}); }
   /// t.requires_grad_(True) of what no node made: a leaf, which gets a gradient of its own.

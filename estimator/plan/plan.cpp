@@ -97,6 +97,8 @@ Report report_of(const Plan& plan, const Topology& topology) {
   const Strategy& strategy = step.strategy;
   Report r = make_report(plan);
   r.warnings = warnings_about(*plan.model, step.graph, step.run, plan.named_gpu());
+  if (step.run.kernels == Kernels::liger && (strategy.shares() || step.run.offload_saved))
+    r.warnings.emplace_back("Liger's kernels were compared with PyTorch on one GPU, without --offload saved");
   if (strategy.shares()) tell_rank(plan, topology, r);
   if (strategy.is_deepspeed()) {
     share_states(r, step.states);

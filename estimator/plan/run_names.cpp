@@ -78,6 +78,7 @@ std::vector<std::string> extra_words(const RunConfig& run) {
   if (g.part == Generation::Part::decode) words.push_back("decode of token " + std::to_string(g.tokens()));
   if (g.part != Generation::Part::none) words.push_back(std::string(name_of(g.cache)) + " cache");
   if (run.labels) words.emplace_back("with labels");
+  if (run.kernels == Kernels::liger) words.emplace_back("Liger's kernels");
   if (run.like != Like::pytorch) words.push_back("as " + std::string(name_of(run.like)));
   if (run.micro_batches > 1) words.push_back(std::to_string(run.micro_batches) + " micro-batches");
   if (run.checkpoint.kind != CheckpointConfig::Kind::as_written)

@@ -29,6 +29,7 @@ Json run_json(const Report& report) {
   json["optimizer"] = training ? Json(name_of(run.optimizer)) : Json(nullptr);
   json["gpu"] = report.gpu ? Json(report.gpu->name) : Json(nullptr);
   json["loop"] = name_of(run.loop);
+  json["kernels"] = name_of(run.kernels);
   json["like"] = name_of(run.like);
   json["pytorch"] = version_text(run.pytorch);
   json["optimizer_impl"] = training && !run.optimizer.recorder ? Json(name_of(run.optimizer.impl)) : Json(nullptr);

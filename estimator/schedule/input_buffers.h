@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/graph.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/gradient_tensor.h"
@@ -173,6 +174,7 @@ class InputBuffers {
       refs(g.buffer) = 1;
       --refs(arrived);  // who else was given it may be alone with it now
     }
+    if (!of_forward) take_from_forward(g, leaf);
     if (of_forward) {
       writer_.schedule().beside_results.push_back(g.buffer);
     } else {
@@ -181,8 +183,22 @@ class InputBuffers {
       b.layer = layer;
     }
     if (run_.optimizer_in_backward && leaf.trained) return update(input, g.buffer, arrived);
-    if (kept_.size() <= static_cast<std::size_t>(g.buffer)) kept_.resize(static_cast<std::size_t>(g.buffer) + 1, 0);
-    kept_[static_cast<std::size_t>(g.buffer)] = 1;
+    keep(g.buffer);
+  }
+
+  // A gradient that was written over what the forward saved. The next forward makes that anew.
+  void take_from_forward(GradientTensor& g, const Tensor& leaf) {
+    Schedule& s = writer_.schedule();
+    if (index(g.buffer) >= graph_.buffers.size() || (run_.optimizer_in_backward && leaf.trained)) return;
+    const BufferId gradient = new_gradient(s.buffers[index(g.buffer)].bytes, kNone);
+    s.taken.push_back({static_cast<std::int32_t>(s.ops.size()) - 1, gradient, g.buffer});
+    keep(g.buffer);
+    g.buffer = gradient;
+  }
+
+  void keep(BufferId b) {
+    if (kept_.size() <= index(b)) kept_.resize(index(b) + 1, 0);
+    kept_[index(b)] = 1;
   }
 
   // The gradient that the parameter has of the first micro-batch; null where nothing is recorded.

@@ -180,7 +180,7 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
       s.model_loss = buffer_of(graph, graph.model_loss);
       kept[static_cast<std::size_t>(s.model_loss)] = 1;
     }
-    if (s.loss == s.output) s.output = kNone;
+    if (s.output == s.loss || s.output == s.model_loss) s.output = kNone;  // of a model that returns its loss alone
     kept[static_cast<std::size_t>(s.loss)] = 1;
   }
 }

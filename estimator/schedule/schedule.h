@@ -62,6 +62,9 @@ struct Schedule {
     BufferId old_buffer, new_buffer;
   };
   std::vector<Replacement> replacements;
+  /// Parameters' gradients that lie in what the forward saved, a new buffer of the next forward: old_buffer has them
+  /// from then on.
+  std::vector<Replacement> taken;
   /// A constant (ModelBuilder::constant), which the first step makes where it is first read.
   struct FirstRead {
     std::int32_t step;

@@ -232,9 +232,9 @@ class StepReader {
   }
   void read(Schedule& of) {
     auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, updates,
-           replacements, constants, sums, output, beside_results, loss, model_loss] = of;
+           replacements, taken, constants, sums, output, beside_results, loss, model_loss] = of;
     (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, updates);
-    (*this)(replacements, constants, sums, output, beside_results, loss, model_loss);
+    (*this)(replacements, taken, constants, sums, output, beside_results, loss, model_loss);
   }
   void read(OperandView& of) {
     auto& [buffer, shape, strides, offset, dtype] = of;

@@ -45,6 +45,9 @@ struct OptimizerConfig {
   bool steps() const { return kind != OptimizerKind::none || bitsandbytes || recorder; }
 };
 
+/// Of a Hugging Face decoder: PyTorch's, or Liger-Kernel's (use_liger_kernel=True).
+enum class Kernels : std::uint8_t { torch, liger };
+
 /// When the Python names of the training loop let go of the output and the loss.
 enum class Loop { plain, function, loss_only };
 /// Whose training loop takes the steps: that of PyTorch's tutorials, transformers' Trainer, a loop of one's own with
@@ -125,6 +128,7 @@ struct RunConfig {
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;
   Like like = Like::pytorch;
+  Kernels kernels = Kernels::torch;  // of the model, which was read accordingly
   Scratch scratch = Scratch::full;
   AllocatorKind allocator = AllocatorKind::caching;
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF

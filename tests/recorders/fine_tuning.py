@@ -51,7 +51,7 @@ def flags_of(text):
     """gpuplan's flags, as far as runs have them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
-    for name in ("--lora", "--weights", "--amp"):
+    for name in ("--lora", "--weights", "--amp", "--kernels"):
         parser.add_argument(name)
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--checkpoint")
@@ -130,6 +130,10 @@ def adapted(model, text):
 
 def model_of(run):
     cls, config = config_of(run.model)
+    if run.kernels == "liger":
+        import liger_kernel.transformers
+
+        getattr(liger_kernel.transformers, "apply_liger_kernel_to_" + config.model_type)()
     dtype = TYPES[run.precision]
     reentrant = {"use_reentrant": run.checkpoint == "reentrant"}
     if run.weights:

@@ -596,6 +596,15 @@ expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
 expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
 
+# Liger's kernels.
+llama=tests/huggingface/llama-3.1-8b.json
+expect 0 "tokens not packed · Liger's kernels" $llama --kernels liger --precision bf16
+expect 0 '"kernels": "liger"' $llama --kernels liger --precision bf16 --format json
+expect 0 '^  Peak ' $llama --kernels liger --precision bf16 --mode infer --labels -q
+expect 2 "--kernels liger: zoo:gpt2 is not a decoder of Llama's kind" zoo:gpt2 --kernels liger
+expect 2 'did you mean "liger"' zoo:gpt2 --kernels ligre
+expect 0 '^  +liger +[0-9]' sweep $llama --precision bf16 --over kernels=torch,liger
+
 # A loop of unequal batches.
 printf '100 200\n900 1000\n128 64\n' >"$work/lengths.txt"
 loop="zoo:gpt2 -b 2 --opt adamw --seq-lengths $work/lengths.txt"

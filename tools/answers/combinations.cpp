@@ -58,6 +58,7 @@ std::vector<Known> known_changes() {
           {"lora", sets(&RunOptions::lora, "r=16")},
           {"nf4", takes_4bit_weights},
           {"8bit", takes_8bit_states},
+          {"liger", sets(&RunOptions::kernels, "liger")},
           {"offload", sets(&RunOptions::offload, "optimizer")},
           {"micro-batches", {}}};
 }
@@ -73,6 +74,7 @@ std::string flags_of(const RunOptions& run, const RunOptions& asked) {
   add("--lora", &RunOptions::lora);
   add("--weights", &RunOptions::weights);
   add("--opt", &RunOptions::optimizer);
+  add("--kernels", &RunOptions::kernels);
   add("--offload", &RunOptions::offload);
   add("--micro-batches", &RunOptions::micro_batches);
   return flags;

@@ -29,6 +29,7 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--step", !o.step.empty()},
                                                 {"--layout", !o.layout.empty()},
                                                 {"--attention", !o.attention.empty()},
+                                                {"--kernels", !o.kernels.empty()},
                                                 {"--micro-batches", !o.micro_batches.empty()},
                                                 {"--checkpoint", !o.checkpoint.empty()},
                                                 {"--master", !o.master.empty()},

@@ -5,6 +5,7 @@
 
 #include "estimator/device/read_number.h"
 #include "estimator/spec/read.h"
+#include "tools/importers/given_liger.h"
 #include "tools/importers/given_mask.h"
 #include "tools/importers/hugging_face.h"
 #include "tools/importers/import.h"
@@ -199,6 +200,7 @@ WrittenModel open_model(const RunOptions& options) {
   written.options.open = open_extended;
   Opened opened = open_any(options, written.options.set);
   written.source = std::move(opened.source);
+  if (options.kernels == "liger") written.source = with_liger_kernels(*written.source);
   if (std::ranges::find(written.options.set, "padded", &Variable::name) != written.options.set.end())
     if (std::shared_ptr<const Source> masked = with_attention_mask(*written.source)) written.source = std::move(masked);
   written.stored_type = std::move(opened.stored_type);

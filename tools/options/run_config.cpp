@@ -80,6 +80,7 @@ RunConfig read_run_config(const RunOptions& o) {
   set_precision(o, run);
   if (!o.pytorch.empty()) run.pytorch = pytorch_version(o.pytorch);
   run.optimizer = optimizer_config(o, run.mode, run.pytorch);
+  run.kernels = word_or("--kernels", o.kernels, Kernels::torch);
   run.like = word_or("--like", o.like, Like::pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
   run.layout = word_or("--layout", o.layout, MemoryFormat::contiguous);

@@ -48,6 +48,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(run, "--seq", o.seq, "N", "Sequence length, short for --set seq=N");
   add(run, "--layout", o.layout, "nchw|nhwc", "Memory format of images and convolutions (nchw)");
   add(run, "--attention", o.attention, "auto|flash|efficient|cudnn|math|eager", "Attention kernel (auto)");
+  add(run, "--kernels", o.kernels, "torch|liger",
+      "Kernels of a decoder's norms, gated products, rotation and loss: liger is use_liger_kernel=True (torch)");
   add(run, "--loop", o.loop, "plain|function|loss_only",
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
   add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning",

@@ -22,7 +22,8 @@ struct RunOptions {
   std::shared_ptr<const Source> piped;  // the model's text, where it came through a pipe and was read to tell its kind
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, segments, alloc_conf, allocator, pytorch, step, margin;
-  std::string amp, layout, host_copy, attention, like, micro_batches, checkpoint, master, offload, weights, lora;
+  std::string amp, layout, host_copy, attention, kernels, like, micro_batches, checkpoint, master, offload, weights,
+      lora;
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
   std::vector<std::string> inputs, arguments;  // --input and --arg, of a model that Python makes

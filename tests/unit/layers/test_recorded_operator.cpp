@@ -102,8 +102,24 @@ TEST_CASE("backward has the gradient of each input once, of those that there are
   };
   CHECK(error_in_training("+8 d0 -1") == "no error");
   CHECK(error_in_training("d0=g0") == "no error");
-  for (const char* words : {"d1", "d", "d=g0", "d0=g1", "d0=g", "d0 d0", "d0=g0 d0", "y0", "s8", "x0"})
+  CHECK(error_in_training("d0=x0") == "no error");
+  for (const char* words :
+       {"d1", "d", "d=g0", "d0=g1", "d0=g", "d0 d0", "d0=g0 d0", "y0", "s8", "x0", "d0=x1", "d0=s0", "d0=h0", "d0="})
     CHECK_MESSAGE(error_in_training(words) != "no error", words);
+}
+
+TEST_CASE("a gradient that is written over an input or over what the forward saved takes no memory") {
+  const auto made = [](const std::string& forward, const std::string& backward) {
+    RunConfig run;
+    const Lowered lowered = lower_calls({"Aten(own, forward=\"" + forward + "\", backward=\"" + backward + "\")"},
+                                        {{4, 8}}, DType::fp32, run, assumed_gpu());
+    std::int64_t results = 0;
+    for (const Op& op : lowered.graph.backward_ops) results += op.writes.end - op.writes.begin;
+    return results;
+  };
+  CHECK(made("y0=float[b,8] x0", "d0") == 1);
+  CHECK(made("y0=float[b,8] x0", "d0=x0") == 0);
+  CHECK(made("y0=float[b,8] s32be", "d0=s0") == 0);
 }
 
 TEST_CASE("words that are none are errors that say what was expected") {

@@ -50,7 +50,7 @@ TEST_CASE("a longer batch after shorter ones finds blocks that are too small") {
   CHECK(up.growing_steps().size() > 2);
   CHECK(up.peak_step() == 4);
   CHECK(up.peak_place == "backward of loss");  // fp32 logits, their softmax and its gradient
-  CHECK(up.assumptions.size() == 1);  // 100 beside 200: padding, and a mask
+  CHECK(up.assumptions.size() == 1);           // 100 beside 200: padding, and a mask
   // What the loop takes with the longest batch first, by its own row.
   CHECK(up.others[2].what == "the longest batch first");
   CHECK(up.others[2].reserved_bytes < up.reserved_bytes());
