@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 #include <utility>
 
 #include "estimator/allocator/allocator_constants.h"
@@ -185,6 +186,7 @@ std::optional<std::int64_t> CachingAllocator::use(std::int64_t requested) {
 void CachingAllocator::release(BlockId id) {
   if (id == kNoBlock) return;
   PoolBlock& b = blocks_[id];
+  if (!b.allocated) throw std::logic_error("a block is released twice");
   b.allocated = false;
   allocated_.now -= b.bytes;
   requested_.now -= b.requested_bytes;

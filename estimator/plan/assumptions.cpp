@@ -146,6 +146,8 @@ class Collector {
   void figures() const {
     stored_weights();
     loop();
+    if (run_.kernels == Kernels::liger)
+      add("kernels", "norms, gated products, rotary positions and the loss are liger-kernel 0.8.5's");
     if (run_.mode == Mode::train && run_.optimizer.recorder)
       add("optimizer",
           "what " + run_.optimizer.recorder->name() +

@@ -618,6 +618,7 @@ expect 1 'requested in step 2, 2 × 1,000 tokens, ' $loop --gpu '4 GiB'
 expect 0 '^  200 steps · 400 samples' zoo:gpt2 -b 2 --opt adamw --seq-lengths lognormal:mean=60,max=200
 expect 2 '--steps is for --seq-lengths' zoo:gpt2 --steps 20
 expect 2 '--seq 64 with --seq-lengths' $loop --seq 64
+expect 2 '--step first with --seq-lengths' $loop --step first
 expect 2 '--mode infer with --seq-lengths' zoo:gpt2 --mode infer --seq-lengths "$work/lengths.txt"
 expect 2 '--gpus with --seq-lengths is not planned' $loop --gpus 2
 expect 2 'printed as a table, as JSON or as CSV' $loop --format md

@@ -1,8 +1,11 @@
 #include "tools/answers/unequal_lengths.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "estimator/device/arithmetic.h"
@@ -29,6 +32,7 @@ Error refused_of_lengths(const std::string& flag, const std::string& why) {
 void refuse_others(const RunOptions& o, const RunConfig& run) {
   if (!o.seq.empty())
     throw refused_of_lengths("--seq " + o.seq, "the lengths say how long each batch is").help("leave it out");
+  if (!o.step.empty()) throw refused_of_lengths("--step " + o.step, "every step is planned").help("leave it out");
   if (run.mode == Mode::infer) throw refused_of_lengths("--mode infer", "a loop is planned for training");
   if (run.allocator != AllocatorKind::caching)
     throw refused_of_lengths("--allocator " + o.allocator,
@@ -99,15 +103,19 @@ struct ReplayedSteps {
   LimitedReplay limited;
 };
 
+// `told` is called after each step.
 ReplayedSteps replay(BatchSteps& made, const std::vector<StepBatch>& batches, const RunConfig& run,
-                     std::int64_t bytes = INT64_MAX) {
+                     std::int64_t bytes = INT64_MAX, const std::function<void()>& told = {}) {
   ReplayedSteps replayed;
   const NextStep next = [&](int i) {
     const std::shared_ptr<const BatchSteps::Made> step = made.at(batches[static_cast<std::size_t>(i)]);
     return std::shared_ptr<const RankStep>(step, &step->step);
   };
-  replayed.limited = replay_each_within(bytes, run, static_cast<int>(batches.size()), next,
-                                        [&](int, const StepReading& step) { replayed.steps.push_back(step); });
+  replayed.limited =
+      replay_each_within(bytes, run, static_cast<int>(batches.size()), next, [&](int, const StepReading& step) {
+        replayed.steps.push_back(step);
+        if (told) told();
+      });
   return replayed;
 }
 
@@ -151,17 +159,19 @@ void replay_all(BatchSteps& made, bool shows_progress, LengthsReport& r) {
   const std::vector<Variant> variants = variants_of(r);
   r.others.resize(variants.size());
   ProgressLine progress(shows_progress);
-  run_on_workers(
-      variants.size(), cores(),
-      [&](std::size_t i) {
-        ReplayedSteps replayed = replay(made, variants[i].batches, variants[i].run);
-        r.others[i] = loop_of(variants[i], replayed, r);
-        if (i == 0) r.steps = std::move(replayed.steps);
-      },
-      [&](std::size_t done) {
-        if (progress.due())
-          progress.show("replayed " + std::to_string(done) + " of " + std::to_string(variants.size()) + " loops");
-      });
+  std::atomic<std::size_t> done{0};
+  const std::size_t all = variants.size() * r.batches.size();
+  const std::thread::id shown_by = std::this_thread::get_id();
+  const auto told = [&] {
+    ++done;
+    if (std::this_thread::get_id() == shown_by && progress.due())
+      progress.show("planned " + std::to_string(done) + " of " + std::to_string(all) + " steps");
+  };
+  run_on_workers(variants.size(), cores(), [&](std::size_t i) {
+    ReplayedSteps replayed = replay(made, variants[i].batches, variants[i].run, INT64_MAX, told);
+    r.others[i] = loop_of(variants[i], replayed, r);
+    if (i == 0) r.steps = std::move(replayed.steps);
+  });
 }
 
 void tell_peak(BatchSteps& made, const Planning& planning, LengthsReport& r) {

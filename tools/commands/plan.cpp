@@ -93,9 +93,9 @@ Learning learning(const PlanOptions& options) {
 }
 
 int run_plan(PlanOptions options) {
+  if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
   if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
-  if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;
   if (is_learned_trace(model)) {
