@@ -168,17 +168,24 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
   if (graph.loss != kNone)
     for (const HeldByNode& held : graph.held_by_nodes)
       if (!is_run_again(graph, held.node)) beside.push_back(buffer_of(graph, held.tensor));
+  const auto buffer_or_none = [&](TensorId t) { return t == kNone ? kNone : buffer_of(graph, t); };
+  // Trainer.training_step() returns the model's, detached.
+  const bool names_model_loss = run.loop != Loop::loss_only || run.like == Like::trainer;
+  const BufferId loss = buffer_or_none(graph.loss);
+  const BufferId model_loss = names_model_loss ? buffer_or_none(graph.model_loss) : kNone;
+  const auto has_a_name = [&](BufferId b) {
+    return kept[static_cast<std::size_t>(b)] != 0 || b == loss || b == model_loss || is_model_storage(b);
+  };
   for (const BufferId b : beside) {
-    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
+    if (has_a_name(b)) continue;
     s.beside_results.push_back(b);
     kept[static_cast<std::size_t>(b)] = 1;
   }
   if (graph.loss != kNone) {
-    s.loss = buffer_of(graph, graph.loss);
-    // Trainer.training_step() returns it, detached.
-    if (graph.model_loss != kNone && (run.loop != Loop::loss_only || run.like == Like::trainer)) {
-      s.model_loss = buffer_of(graph, graph.model_loss);
-      kept[static_cast<std::size_t>(s.model_loss)] = 1;
+    s.loss = loss;
+    if (model_loss != kNone) {
+      s.model_loss = model_loss;
+      kept[static_cast<std::size_t>(model_loss)] = 1;
     }
     if (s.output == s.loss || s.output == s.model_loss) s.output = kNone;  // of a model that returns its loss alone
     kept[static_cast<std::size_t>(s.loss)] = 1;

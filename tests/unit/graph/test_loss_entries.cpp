@@ -142,3 +142,20 @@ TEST_CASE("a loss may have targets that the model made") {
   CHECK_THROWS_WITH_AS(graph_in(Mode::train, model + floating), doctest::Contains("expects targets [4] of int64"),
                        Error);
 }
+
+// {"y": y, "loss": loss}: the output object and a name of the loop have the same tensor, which takes its memory once.
+TEST_CASE("a loss that the output names, too, is freed once") {
+  const std::string text =
+      "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - y: Linear(8, 8)\n  - {op: Mean(), from: y}\n"
+      "  - returned_state: ReturnedState()\n  - {op: Identity(), from: y}\n"
+      "own_loss:\n  - {op: Identity(), from: returned_state}\n";
+  for (const std::int64_t micro_batches : {1, 2})
+    for (const Loop loop : {Loop::plain, Loop::function, Loop::loss_only}) {
+      RunConfig run = run_in(Mode::train);
+      run.micro_batches = micro_batches;
+      run.loop = loop;
+      const Report report = plan(read_spec(text), make_catalog(), run);
+      CHECK(report.phases.back().live.requested_bytes <= report.phases.back().peak.requested_bytes);
+      CHECK(report.peak.reading.allocated_bytes >= report.bytes.parameters + report.bytes.gradients);
+    }
+}

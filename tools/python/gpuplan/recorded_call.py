@@ -77,10 +77,11 @@ def taken_backward(inputs: Inputs, outputs: Sequence[torch.Tensor], of_saved: Di
     allocator.events()
     found_gradients = backward(outputs, inputs, gradients)
     all_events = allocator.events()
-    held = set(of_saved) - {at for action, at, _ in all_events if action == "free_requested"} - {address(g) for g in found_gradients if g is not None}
+    left = set(of_saved) - {at for action, at, _ in all_events if action == "free_requested"}  # whose memory nothing else has taken
+    held = left - {address(g) for g in found_gradients if g is not None}
     events = without_frees_of(set(of_saved), all_events)
     wanting = [i for i, t in enumerate(inputs.leaves) if t.requires_grad]
-    there = {**{address(t): f"x{i}" for i, t in enumerate(inputs.tensors)}, **{at: f"s{k}" for at, k in of_saved.items()},
+    there = {**{address(t): f"x{i}" for i, t in enumerate(inputs.tensors)}, **{at: f"s{k}" for at, k in of_saved.items() if at in left},
              **{address(g): f"g{k}" for k, g in enumerate(gradients)}}
     results, words = {}, []
     for i, gradient in zip(wanting, found_gradients):
