@@ -156,7 +156,8 @@ class Chunks {
 
   // grad_input[from:to] = grad_logits @ weight
   void give_input(TensorId grad_x, TensorId logits, std::int64_t rows) {
-    const Gemm gemm = product(rows, features_, vocabulary_);
+    Gemm gemm = product(rows, features_, vocabulary_);
+    gemm.gradient = GemmGradient::of_first;
     if (!converts_) {
       b_.emit_in_place(Operator::mm_out, gemm, {grad_x, logits, weight_});
       return;
@@ -168,7 +169,8 @@ class Chunks {
 
   // addmm() into it, but of fp32 a product of its own that is added.
   void add_to(TensorId grad_weight, TensorId logits, std::int64_t rows) {
-    const Gemm gemm = product(vocabulary_, features_, rows);
+    Gemm gemm = product(vocabulary_, features_, rows);
+    gemm.gradient = GemmGradient::of_second;
     if (type_ != DType::fp32) {
       const TensorId x = converted(x_, {rows, features_});
       b_.emit_in_place(Operator::mm_out, gemm, {grad_weight, logits, x});

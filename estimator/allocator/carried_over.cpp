@@ -17,7 +17,9 @@ class Carrier {
 
   std::vector<BlockId> carry() {
     for_each_pair(from_.graph.model_storage, to_.graph.model_storage, [&](TensorId old_tensor, TensorId new_tensor) {
-      carry(buffer_of(from_.graph, old_tensor), buffer_of(to_.graph, new_tensor));
+      const BufferId old_one = buffer_of(from_.graph, old_tensor), new_one = buffer_of(to_.graph, new_tensor);
+      if (last(from_).buffers[index(old_one)].bytes != last(to_).buffers[index(new_one)].bytes) refuse();
+      carry(old_one, new_one);
     });
     for_each_pair(from_.graph.inputs, to_.graph.inputs, [&](TensorId old_tensor, TensorId new_tensor) {
       carry(buffer_of(from_.graph, old_tensor), buffer_of(to_.graph, new_tensor));
@@ -38,7 +40,8 @@ class Carrier {
  private:
   static const Schedule& last(const RankStep& step) { return step.micro_batches.schedules.back(); }
   [[noreturn]] static void refuse() {
-    throw Error("batches of these sizes are not run by the same operations, and cannot be planned in one loop");
+    throw Error("two batches of the loop are not run by the same operations, or the model keeps tensors of their sizes")
+        .help("gpuplan shadow -- python train.py runs a script's loop as it is");
   }
   template <class Visit>
   static void for_each_pair(std::span<const std::int32_t> old_ones, std::span<const std::int32_t> new_ones,

@@ -141,6 +141,12 @@ std::int64_t bytes_moved(const Schedule& s, const ScheduledOp& step) {
   return total;
 }
 
+// Also of a forward that computes gradients, as Liger's loss does.
+bool is_of_backward(const ScheduledOp& step) {
+  const auto* const product = std::get_if<Gemm>(step.what);
+  return step.phase == Phase::backward || (product != nullptr && product->gradient != GemmGradient::none);
+}
+
 // What each layer has of compute_of(), and no more of any figure than that has.
 void tell_compute(const Plan& p, Report& r) {
   for (const ScheduledOp& step : p.step.schedule().ops) {
@@ -150,7 +156,7 @@ void tell_compute(const Plan& p, Report& r) {
     LayerRow& row = r.layers[index(step.layer)];
     row.recompute_flops += 2 * k.recompute_macs + (step.recompute ? flops : 0);
     if (step.recompute) continue;
-    if (step.phase == Phase::backward) {
+    if (is_of_backward(step)) {
       row.backward_flops += flops;
     } else {
       row.forward_macs += k.macs;
@@ -228,9 +234,7 @@ void tell_peak(const Plan& p, Report& r) {
   auto& peak = r.peak;
   peak.reading = p.replay.peak;
   peak.context_bytes = context_bytes(r.run, gpu, p.step.strategy);
-  // A device's own figure was measured once, on one driver; any other is taken on trust.
-  const bool measured = !r.run.context_bytes && gpu.context_bytes && nccl_bytes(p.step.strategy) == 0;
-  peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
+  peak.context_confidence = context_confidence(r.run, gpu, p.step.strategy);
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.replay.at.phase;
   name_step(p.step, p.replay.at.pass, p.replay.at.step, peak.phase, peak.op, peak.layer);
@@ -244,6 +248,11 @@ void tell_peak(const Plan& p, Report& r) {
 
 }  // namespace
 
+Confidence context_confidence(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
+  const bool measured = !run.context_bytes && gpu.context_bytes && nccl_bytes(strategy) == 0;
+  return measured ? Confidence::modelled : Confidence::assumed;
+}
+
 decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
   decltype(Report::compute) c;
   for (const ScheduledOp& step : schedule.ops) {
@@ -252,7 +261,7 @@ decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWo
     const std::int64_t flops = checked_mul(2, k.macs);
     const std::int64_t again = checked_add(checked_mul(2, k.recompute_macs), step.recompute ? flops : 0);
     c.recompute_flops = checked_add(c.recompute_flops, again);
-    if (!step.recompute && step.phase == Phase::backward)
+    if (!step.recompute && is_of_backward(step))
       c.backward_flops = checked_add(c.backward_flops, flops);
     else if (!step.recompute)
       c.forward_macs = checked_add(c.forward_macs, k.macs);

@@ -11,6 +11,9 @@ namespace gpuplan {
 /// Operations of a step. Throws Error when a sum overflows.
 decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run);
 
+/// Of context_bytes(): a device's own figure was measured once, on one driver; any other is taken on trust.
+Confidence context_confidence(const RunConfig& run, const Gpu& gpu, const Strategy& strategy = {});
+
 /// The layer of a peak, or its operation where that belongs to none: peak.layer, or else peak.op of a report.
 std::string where(const RankStep& step, const PeakPlace& at);
 

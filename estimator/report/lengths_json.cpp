@@ -61,6 +61,7 @@ std::string lengths_json(const LengthsReport& r, std::string_view version) {
                   {"allocated_bytes", r.steps[peak].peak.allocated_bytes},
                   {"reserved_bytes", r.reserved_bytes()},
                   {"context_bytes", r.context_bytes},
+                  {"context_confidence", name_of(r.context_confidence)},
                   {"device_bytes", r.device_bytes()}};
   json["fits"] = judged ? Json(r.fits()) : Json(nullptr);
   json["within_memory"] = within_json(r.within_memory);
@@ -76,7 +77,8 @@ std::string lengths_json_schema() {
     model:{name file:string}
     run:{batch:integer precision optimizer:string gpu:string? pytorch:string}
     lengths:{source:string samples shortest longest:integer padding:number}
-    peak:{step:integer at:string allocated_bytes reserved_bytes context_bytes device_bytes:integer}
+    peak:{step:integer at:string allocated_bytes reserved_bytes context_bytes device_bytes:integer
+      context_confidence:exact|modelled|assumed}
     fits:boolean? within_memory:{runs:boolean retries:integer step tried_bytes:integer?}?
     steps:{step samples tokens requested_bytes allocated_bytes reserved_bytes peak_requested_bytes peak_allocated_bytes
       peak_reserved_bytes:integer}[]

@@ -34,6 +34,7 @@ struct LengthsReport {
   double padding = 0;
   std::string peak_place;  // "backward of loss"
   std::int64_t context_bytes = 0;
+  Confidence context_confidence = Confidence::assumed;
   std::optional<WithinMemory> within_memory;  // where the GPU has less
   std::vector<OtherLoop> others;              // the loop itself first
   std::vector<std::string> assumptions, warnings;

@@ -36,7 +36,8 @@ class LengthsScreen : public StyledScreen {
                "at " + r_.peak_place + " in step " + number(peak) + ", " + batch_words(r_.batches[peak])});
     table.row(
         {"+ cache", bytes(reserved - allocated), "held by PyTorch's allocator, " + bytes(reserved) + " reserved"});
-    table.row({"+ runtime", bytes(r_.context_bytes), "CUDA context and libraries (--runtime)"});
+    table.row({"+ runtime", bytes(r_.context_bytes),
+               "CUDA context and libraries, " + std::string(name_of(r_.context_confidence)) + " (--runtime)"});
     table.row({"Needs", bytes(r_.device_bytes()), fit_words()});
     if (r_.within_memory) tell_limit(*r_.within_memory, table);
     return "\n" + table.text();

@@ -344,14 +344,18 @@ def go_through(a, folder, steps, planned, *arguments):
     return failed
 
 
+def run_all(a, folder, steps, planned, *arguments):
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    count_up_positions()
+    sys.exit(int(go_through(a, folder, steps, planned, *arguments) > 0))
+
+
 def main():
     parser = parser_of()
     parser.add_argument("--optimizers", action="store_true", help="the runs of tests/recorded/optimizers instead")
     a = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    count_up_positions()
-    sys.exit(int(go_through(a, OPTIMIZERS if a.optimizers else FOLDER, steps, planned, a.optimizers) > 0))
+    run_all(a, OPTIMIZERS if a.optimizers else FOLDER, steps, planned, a.optimizers)
 
 
 if __name__ == "__main__":

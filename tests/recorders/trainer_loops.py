@@ -16,13 +16,12 @@ import os
 import pathlib
 import shlex
 import subprocess
-import sys
 import tempfile
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 import transformers
-from fine_tuning import FIGURES, FOLDER, count_up_positions, flags_of, go_through, model_of, optimizer_of, parser_of
+from fine_tuning import FIGURES, FOLDER, flags_of, model_of, optimizer_of, parser_of, run_all
 
 RUNS = FOLDER.parent / "trainers"
 PHASES = ("start", "clip", "optimizer")  # what a plan calls them
@@ -197,12 +196,5 @@ def at_callbacks(phases):
     return plan
 
 
-def main():
-    a = parser_of().parse_args()
-    torch.set_num_threads(1)
-    count_up_positions()
-    sys.exit(int(go_through(a, RUNS, steps, planned) > 0))
-
-
 if __name__ == "__main__":
-    main()
+    run_all(parser_of().parse_args(), RUNS, steps, planned)

@@ -6,8 +6,8 @@
 
 Each line of tests/recorded/lengths/runs.txt is a model of tests/recorded/fine_tuning/models and gpuplan's flags; --seq-lengths
 is a file beside it, of samples in the order in which they come. A batch is as long as its longest sample and is made on the
-GPU beside the last one; where some batch of a run has padding, the model is given an attention_mask. A run has a process of its own; the bytes requested, allocated and reserved are read after each step,
-with their peaks in it. --record writes h200.tsv beside runs.txt, --gpuplan compares; exits with 1 where a figure differs.
+GPU beside the last one; where some batch of a run has padding, the model is given an attention_mask. A run has a process of
+its own; the bytes requested, allocated and reserved are read after each step, with their peaks in it. --record writes h200.tsv beside runs.txt, --gpuplan compares; exits with 1 where a figure differs.
 """
 
 import contextlib
@@ -16,11 +16,10 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
-from fine_tuning import FIGURES, FOLDER, TYPES, count_up_positions, flags_of, go_through, model_of, optimizer_of, parser_of
+from fine_tuning import FIGURES, FOLDER, TYPES, flags_of, model_of, optimizer_of, parser_of, run_all
 
 RUNS = FOLDER.parent / "lengths"
 
@@ -113,12 +112,5 @@ def planned(gpuplan, text):
     return {"%d optimizer" % step["step"]: step for step in json.loads(done.stdout)["steps"]}
 
 
-def main():
-    a = parser_of().parse_args()
-    torch.set_num_threads(1)
-    count_up_positions()
-    sys.exit(int(go_through(a, RUNS, steps, planned) > 0))
-
-
 if __name__ == "__main__":
-    main()
+    run_all(parser_of().parse_args(), RUNS, steps, planned)

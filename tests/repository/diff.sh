@@ -243,4 +243,10 @@ cd "$work/repository" && "$gpuplan" diff main -- configs/mlp.yaml >"$work/a" 2>&
 cd "$work/copy" && TZ=Asia/Tokyo LC_ALL=C.UTF-8 "$gpuplan" diff main -- configs/mlp.yaml >"$work/b" 2>&1
 cmp -s "$work/a" "$work/b" || fail 'another folder has another answer'
 
+# Liger's kernels are those of both sides.
+mkdir "$work/liger" && cd "$work/liger" && git init --quiet
+cp "$source/tests/recorded/fine_tuning/models/llama.json" config.json
+commit llama
+expect 0 '^  peak .* ±0 ' HEAD -- config.json --kernels liger --seq 64
+
 exit $status

@@ -9,6 +9,7 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
 #include "estimator/distributed/stage_sends.h"
+#include "estimator/plan/make_report.h"
 #include "estimator/plan/plan.h"
 #include "estimator/plan/run_names.h"
 #include "estimator/report/stages_text.h"
@@ -143,8 +144,7 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   const Gpu gpu = planning.gpu.value_or(assumed_gpu());
   report.context_bytes = context_bytes(planning.run, gpu, strategy);
   report.nccl_bytes = planning.run.context_bytes ? 0 : nccl_bytes(strategy);
-  const bool measured = !planning.run.context_bytes && gpu.context_bytes && report.nccl_bytes == 0;
-  report.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
+  report.context_confidence = context_confidence(planning.run, gpu, strategy);
   if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
   tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);
   const bool clean = show_warnings(report.warnings, output.quiet, run.strict);

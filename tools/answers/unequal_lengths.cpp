@@ -181,6 +181,7 @@ void tell_peak(BatchSteps& made, const Planning& planning, LengthsReport& r) {
   const std::string phase(name_of(at.phase)), place = where(step->step, at);
   r.peak_place = place.empty() || place == phase ? phase : phase + " of " + place;
   r.context_bytes = context_bytes(r.run, step->step.gpu);
+  r.context_confidence = context_confidence(r.run, step->step.gpu);
   if (r.fits() || !planning.gpu) return;
   const std::int64_t room = std::max<std::int64_t>(usable_bytes(*planning.gpu) - r.context_bytes, 0);
   const LimitedReplay limited = replay(made, r.batches, r.run, room).limited;

@@ -92,7 +92,7 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       .add_option(
           "--may", options.may,
           "Finds the fastest combination of these changes that fits --gpu, at the given batch: amp, checkpoint, "
-          "lora, nf4, 8bit, offload, micro-batches")
+          "lora, nf4, 8bit, liger, offload, micro-batches")
       ->delimiter(',')
       ->type_name("CHANGE,...")
       ->group(question);

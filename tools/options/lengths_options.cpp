@@ -15,7 +15,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kMostSteps = 100'000, kMostTokens = 10'000'000;
+constexpr std::int64_t kMostSteps = 100'000, kMostTokens = 10'000'000, kMostSamples = 10'000'000;
 constexpr std::string_view kLognormal = "lognormal:";
 constexpr const char* kLengthsExample =
     "--seq-lengths lognormal:mean=600,max=4096, or a file with a length on each line";
@@ -60,6 +60,13 @@ LognormalLengths lognormal(std::string_view text) {
   return from;
 }
 
+// What is drawn from, for the first screen: the spread and the seed, too, where they are not said.
+std::string with_defaults(std::string text) {
+  if (text.find("sigma=") == std::string::npos) text += ",sigma=0.8";
+  if (text.find("seed=") == std::string::npos) text += ",seed=0";
+  return text;
+}
+
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 // Numbers apart by blanks, commas or line ends.
@@ -99,7 +106,11 @@ SampleLengths sample_lengths(const LengthsOptions& options, std::int64_t batch) 
   if (!options.steps.empty()) steps = whole_number("--steps", options.steps, 1, kMostSteps);
   if (std::string_view(options.lengths).starts_with(kLognormal)) {
     const LognormalLengths from = lognormal(std::string_view(options.lengths).substr(kLognormal.size()));
-    return {options.lengths, draw_lengths(from, steps.value_or(200) * batch)};
+    const std::int64_t count = steps.value_or(200);
+    if (batch > kMostSamples / count)
+      refuse_lengths(std::to_string(count) + " steps of " + std::to_string(batch) + " samples are more than " +
+                     std::to_string(kMostSamples) + " samples");
+    return {with_defaults(options.lengths), draw_lengths(from, count * batch)};
   }
   if (options.lengths.find('=') != std::string::npos && !exists(options.lengths))
     refuse_lengths("unknown distribution \"" + options.lengths + "\"");

@@ -194,15 +194,24 @@ std::shared_ptr<const Source> open_model(const std::string& model, std::vector<V
   return open_any(options, set).source;
 }
 
+namespace {
+
+// --kernels, and --set padded= of a decoder that is given no attention_mask by itself.
+void exchange_what_is_asked(const RunOptions& options, WrittenModel& written) {
+  if (options.kernels == "liger") written.source = with_liger_kernels(*written.source);
+  if (std::ranges::find(written.options.set, "padded", &Variable::name) != written.options.set.end())
+    if (std::shared_ptr<const Source> masked = with_attention_mask(*written.source)) written.source = std::move(masked);
+}
+
+}  // namespace
+
 WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
   written.options.set = variables_of(options);
   written.options.open = open_extended;
   Opened opened = open_any(options, written.options.set);
   written.source = std::move(opened.source);
-  if (options.kernels == "liger") written.source = with_liger_kernels(*written.source);
-  if (std::ranges::find(written.options.set, "padded", &Variable::name) != written.options.set.end())
-    if (std::shared_ptr<const Source> masked = with_attention_mask(*written.source)) written.source = std::move(masked);
+  exchange_what_is_asked(options, written);
   written.stored_type = std::move(opened.stored_type);
   return written;
 }
@@ -233,6 +242,7 @@ WrittenModel open_model_at(git::CommitFiles& files, const git::CommitFiles::File
   WrittenModel written;
   written.options.set = variables_of(options);
   written.source = spec_at(file, written.options.set);
+  exchange_what_is_asked(options, written);
   written.options.open = [&files](std::string_view name, std::string_view relative_to) {
     const bool in_zoo = name.starts_with(kZoo) || relative_to.starts_with(kZoo);
     return in_zoo ? open_extended(name, relative_to) : files.open(name, relative_to);

@@ -49,8 +49,7 @@ TEST_CASE("a longer batch after shorter ones finds blocks that are too small") {
   CHECK(up.reserved_bytes() > down.reserved_bytes());
   CHECK(up.growing_steps().size() > 2);
   CHECK(up.peak_step() == 4);
-  CHECK(up.peak_place == "backward of loss");  // fp32 logits, their softmax and its gradient
-  CHECK(up.assumptions.size() == 1);           // 100 beside 200: padding, and a mask
+  CHECK(up.assumptions.size() == 1);  // 100 beside 200: padding, and a mask
   // What the loop takes with the longest batch first, by its own row.
   CHECK(up.others[2].what == "the longest batch first");
   CHECK(up.others[2].reserved_bytes < up.reserved_bytes());
@@ -79,6 +78,10 @@ TEST_CASE("lengths that are not understood are refused") {
   CHECK(why_not({"lognormal:mean=600,max=40,sigma=x", ""}) ==
         "--seq-lengths: sigma expects a number from 0 to 10, not \"x\"");
   CHECK(why_not({"lognormal:mean=600,max=40,max=50", ""}) == "--seq-lengths: max is given twice");
+  CHECK(why_not({"lognormal:mean=600,max=40", "100000"}) == "");
+  CHECK_THROWS_WITH_AS((void)sample_lengths({"lognormal:mean=6,max=40", "100000"}, 1000),
+                       "--seq-lengths: 100000 steps of 1000 samples are more than 10000000 samples", Error);
+  CHECK(sample_lengths({"lognormal:mean=6,max=40,seed=2", "1"}, 1).words == "lognormal:mean=6,max=40,seed=2,sigma=0.8");
   CHECK(why_not({"normal:mean=600", ""}) == "--seq-lengths: unknown distribution \"normal:mean=600\"");
   const tests::Folder folder;
   const std::string file = folder.with("lengths.txt", "64 128\n17 x9\n");

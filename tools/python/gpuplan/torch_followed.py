@@ -84,14 +84,16 @@ class ValuesRead(TorchFunctionMode):
     """Numbers that a custom function reads of tensors are not there; what it runs is recorded where a GPU is simulated."""
 
     READ = {"item": 1, "__int__": 1, "__index__": 1, "__float__": 1.0, "__bool__": True}
+    MOST = 1000  # of one call: a loop that waits for another value would not end
 
     def __init__(self, recorder: Recorder, function: str):
         super().__init__()
-        self.recorder, self.function = recorder, function
+        self.recorder, self.function, self.left = recorder, function, self.MOST
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function_name(func)
-        if name in self.READ and args and args[0].device.type == "meta":
+        if name in self.READ and args and args[0].device.type == "meta" and self.left:
+            self.left -= 1
             self.recorder.notes[f"the values of tensors that {self.function} reads; each is assumed to be 1 here, and 0 where it was recorded."] = None
             return self.READ[name]
         return func(*args, **(kwargs or {}))
