@@ -33,7 +33,7 @@ void refuse_unknown_to_formulas(const RunOptions& o, const RunConfig& run) {
                                                        "--precision",     "--checkpoint", "--master", "--runtime",
                                                        "--weight-decay",  "--strict"};
   if (run.mode == Mode::infer) throw refused("--mode infer", "stages are planned for training");
-  const std::string_view optimizer = name_of(run.optimizer);
+  const std::string optimizer = name_of(run.optimizer);
   if (!o.optimizer.empty() && optimizer != "adam" && optimizer != "adamw")
     throw refused("--opt " + o.optimizer, "Megatron-LM's formulas assume Adam")
         .help("--opt adam or adamw, or leave it out");
