@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "estimator/base/error.h"
@@ -332,7 +334,7 @@ class GraphBuilder {
 
   TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                BlockNames&, bool frozen) {
-    const std::int64_t item = std::exchange(item_, kNone);
+    const std::int64_t place = std::exchange(item_, kNone), item = place == kNone ? number_of(node.name) : place;
     const bool checkpointed = is_checkpointed(node.checkpoint, item, path);
     const bool wrapped = is_wrapped(node.checkpoint, item, path);
     const Stored before = stored();
@@ -400,6 +402,15 @@ class GraphBuilder {
   }
 
   // --- checkpoints ------------------------------------------------------------------------------------------------
+
+  // A block that is written as `layers.3` is an item of a ModuleList whose items differ: in the window of their
+  // attention, say, or in whether they have experts.
+  static std::int64_t number_of(std::string_view name) {
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), number);
+    return error == std::errc() && end == last.data() + last.size() && number >= 0 ? number : kNone;
+  }
 
   // Asked when a block begins. `item`: its place in the sequence that it is an item of, or kNone.
   bool is_checkpointed(bool written, std::int64_t item, const std::string& path) const {

@@ -1,6 +1,7 @@
 #include "estimator/graph/lora_targets.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "estimator/base/error.h"
@@ -74,8 +75,38 @@ void LoraTargets::check_all_saved(std::span<const Layer> layers) const {
       .help("save= names layers, such as " + (names.empty() ? "lm_head" : names.back()));
 }
 
+// Mixtures of experts whose experts were Linear modules before transformers 5: whoever targets those adapts their
+// stacked weights and their router (peft/utils/transformers_weight_conversion.py, _convert_peft_config_moe; not
+// gpt_oss, whose experts have biases, nor Llama 4).
+void LoraTargets::check_no_experts(std::span<const Layer> layers) const {
+  constexpr std::array<std::string_view, 8> kConverted = {kAllLinear,  "gate", "gate_proj", "up_proj",
+                                                          "down_proj", "w1",   "w2",        "w3"};
+  const auto experts = std::ranges::find_if(layers, [](const Layer& l) {
+    return l.type == "MixtureOfExperts" || (l.type == "Parameter" && l.name.ends_with(".mlp.experts.gate_up_proj"));
+  });
+  if (experts == layers.end()) return;
+  if (std::ranges::find(layers, experts->name + "_bias", &Layer::name) != layers.end()) return;
+  for (std::size_t i = 0; i < lora_->targets.size(); ++i) {
+    const std::string_view target = std::string_view(lora_->targets[i]).substr(lora_->targets[i].rfind('.') + 1);
+    if (std::ranges::find(kConverted, target) == kConverted.end()) continue;
+    std::string others;
+    for (const Layer& l : layers) {
+      const std::string name = l.name.substr(l.name.rfind('.') + 1);
+      if (!is_adaptable(l.type) || l.name.find(".self_attn.") == std::string::npos) continue;
+      if (("+" + others + "+").find("+" + name + "+") == std::string::npos)
+        others += (others.empty() ? "" : "+") + name;
+    }
+    throw refused(i, "for the target " + lora_->targets[i] + " peft adapts the experts' stacked weights (" +
+                         experts->name + "), which gpuplan has no rules for")
+        .help("targets=" + others +
+              " leaves the experts as they are; gpuplan FILE.py:CALLABLE plans a model as your code makes it");
+  }
+}
+
 void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
+  if (lora_ == nullptr) return;
   check_all_saved(layers);
+  check_no_experts(layers);
   const auto missing = std::ranges::find(used_, 0);
   if (missing == used_.end()) return;
   std::vector<std::string> names;

@@ -31,6 +31,7 @@ class LoraTargets {
 
  private:
   void check_all_saved(std::span<const Layer> layers) const;
+  void check_no_experts(std::span<const Layer> layers) const;
   bool is_meant(const std::string& target, const LayerDef& def, const Node& node, const std::string& path) const;
   Error refused(std::size_t target, const std::string& reason) const;
 

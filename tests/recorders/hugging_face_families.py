@@ -176,6 +176,8 @@ def with_reals(lines: List[str], reals: Dict[str, float]) -> List[str]:
     for key, value in reals.items():
         lines = [line.replace(repr(value), f"{{{{{key}}}}}") for line in lines]
     lines = [re.sub(r", padding_idx=\d+", "", line) for line in lines]  # which decides nothing of a plan
+    # from_pretrained(dtype=) leaves the frequencies of rotations in fp32, as a default dtype does.
+    lines = [re.sub(r"(inv_freq: Buffer\(.*dtype='float32')\)", r"\1, fixed=True)", line) for line in lines]
     return [re.sub(r"base=[\d.e+]+", "base={{rope_theta}}", line) for line in lines]
 
 

@@ -83,6 +83,24 @@ TEST_CASE("all-linear is every linear layer but the last one, the head") {
   CHECK(plan_of(kMlp, run).model.trainable_parameters == 8 * (784 + 512));
 }
 
+TEST_CASE("what peft would adapt of stacked experts is refused, and the attention's layers named") {
+  const std::string moe =
+      "gpuplan: 1\nname: moe\ninput: {shape: [16, 64]}\nblocks:\n  Experts:\n    layers:\n"
+      "      - gate_up_proj: Parameter(4, 64, 64)\n      - {op: \"MatMul()\", from: [input, gate_up_proj]}\n"
+      "  Mixture:\n    layers:\n      - View(-1, 1, 16, 64)\n      - experts: {block: Experts}\n      - Sum(1)\n"
+      "  Attention:\n    layers:\n      - q_proj: Linear(64, 64)\n"
+      "  Layer:\n    layers:\n      - self_attn: {block: Attention}\n      - mlp: {block: Mixture}\n"
+      "layers:\n  - layers.0: {block: Layer}\n  - head: Linear(64, 10)\n";
+  RunConfig run;
+  run.lora = Lora{.rank = 8, .targets = {"all-linear"}};
+  const std::string refusal =
+      "--lora: for the target all-linear peft adapts the experts' stacked weights (layers.0.mlp.experts.gate_up_proj), "
+      "which gpuplan has no rules for";
+  CHECK_THROWS_WITH_AS(plan_of(moe, run), refusal.c_str(), Error);
+  run.lora->targets = {"q_proj"};
+  CHECK(plan_of(moe, run).model.trainable_parameters == 8 * (64 + 64));
+}
+
 TEST_CASE("--lora of a model with adapters of its own, and of none of its layers, is refused") {
   RunConfig run;
   run.lora = Lora{.targets = {"all-linear"}};
