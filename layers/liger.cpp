@@ -93,12 +93,17 @@ void lower_rotary(LayerBuilder& b) {
   b.outputs({turned, turned_key});
 }
 
+// Trainer.prediction_step() says skip_logits where nobody asks for them.
+bool skips_logits(const RunConfig& run) {
+  return run.mode == Mode::train || (run.evaluates && run.like == Like::trainer && !run.evaluation.keeps_logits);
+}
+
 // Where the model computes its loss, its head is not called: the loss takes its weight.
 void lower_head(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, features]");
   const Shape in = b.shape(b.input());
   const TensorId weight = b.parameter("weight", {b.size("vocabulary"), in[-1]});
-  if (b.training()) return b.outputs({b.input(), weight});
+  if (skips_logits(b.run())) return b.outputs({b.input(), weight});
   b.output(aten::linear(b, b.input(), weight, kNone));
 }
 
@@ -126,7 +131,7 @@ class Chunks {
       const std::int64_t rows = std::min(chunk_, rows_ - from);
       const TensorId logits = converts_ ? converted_logits(rows) : logits_in(storage, rows);
       b_.emit_in_place(Operator::triton_, kernel_of(6 * rows * vocabulary_), {logits, targets, losses});
-      give_input(grad_x, logits, rows);
+      if (grad_x != kNone) give_input(grad_x, logits, rows);
       if (grad_weight != kNone) add_to(grad_weight, logits, rows);
     }
   }
@@ -200,14 +205,15 @@ OpaqueKernel comparison_with_one() {
 
 TensorId fused_loss(LayerBuilder& b, TensorId x, TensorId weight, TensorId targets) {
   Chunks chunks(b, x, weight);
-  const bool before = b.leave_grad(true);
+  const bool differentiates = b.requires_grad(x), before = b.leave_grad(true);
   const TensorId grad_x = chunks.zeros({chunks.rows(), chunks.features()}, b.dtype(x));
-  const bool trained = b.trained(weight);
+  const bool trained = differentiates && b.trained(weight);
   const TensorId grad_weight = trained ? chunks.zeros(b.shape(weight), b.dtype(weight)) : kNone;
   const TensorId losses = chunks.zeros({chunks.rows()}, DType::fp32);
   const TensorId counted = aten::no_grad(b, Operator::eq, {targets}, {chunks.rows()}, DType::boolean);
   b.hold({aten::reduce(b, counted, 1, false, false)});  // .item()
-  chunks.run(targets, losses, grad_x, grad_weight);
+  chunks.run(targets, losses, differentiates ? grad_x : kNone, grad_weight);
+  b.hold({grad_x});
   const TensorId loss = aten::reduce(b, losses, 1, false, false);
   b.hold({counted, losses});
   b.leave_grad(before);

@@ -29,7 +29,7 @@ void lower_shared(LayerBuilder& b) {
 void lower_shift(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const TensorId labels = b.input();
-  if (!b.training() && !b.run().labels) return b.output(labels);
+  if (!b.run().in_training() && !b.run().labels) return b.output(labels);
   const Shape shape = b.shape(labels);
   const DType dtype = b.dtype(labels);
   TensorId shifted = b.emit(Operator::new_zeros, Fill{shape.elements()}, {}, shape, dtype);

@@ -15,12 +15,17 @@ class Carrier {
   Carrier(const RankStep& from, const RankStep& to, const std::vector<BlockId>& blocks)
       : from_(from), to_(to), blocks_(blocks), rest_(blocks), carried_(last(to).buffers.size(), kNoBlock) {}
 
-  std::vector<BlockId> carry() {
+  std::vector<BlockId> carry_model() {
     for_each_pair(from_.graph.model_storage, to_.graph.model_storage, [&](TensorId old_tensor, TensorId new_tensor) {
       const BufferId old_one = buffer_of(from_.graph, old_tensor), new_one = buffer_of(to_.graph, new_tensor);
       if (last(from_).buffers[index(old_one)].bytes != last(to_).buffers[index(new_one)].bytes) refuse();
       carry(old_one, new_one);
     });
+    return std::move(carried_);
+  }
+
+  std::vector<BlockId> carry() {
+    carried_ = carry_model();
     for_each_pair(from_.graph.inputs, to_.graph.inputs, [&](TensorId old_tensor, TensorId new_tensor) {
       carry(buffer_of(from_.graph, old_tensor), buffer_of(to_.graph, new_tensor));
     });
@@ -63,6 +68,10 @@ class Carrier {
 };
 
 }  // namespace
+
+std::vector<BlockId> model_carried_over(const RankStep& from, const RankStep& to, const std::vector<BlockId>& blocks) {
+  return Carrier(from, to, blocks).carry_model();
+}
 
 std::vector<BlockId> carried_over(const RankStep& from, const RankStep& to, const std::vector<BlockId>& blocks) {
   return Carrier(from, to, blocks).carry();

@@ -107,6 +107,20 @@ class PlacedBlocks {
     buffers_ = to.micro_batches.schedules.back().buffers;
   }
 
+  /// Until resume() the buffers are those of an evaluation's step: the model lies where it lay, and what else the
+  /// training holds waits.
+  void set_aside(const RankStep& from, const RankStep& evaluation) {
+    std::vector<BlockId> blocks = model_carried_over(from, evaluation, blocks_);
+    aside_ = std::exchange(blocks_, std::move(blocks));
+    aside_buffers_ = std::exchange(buffers_, evaluation.micro_batches.schedules.back().buffers);
+  }
+  void resume() {
+    blocks_ = std::move(aside_);
+    buffers_ = aside_buffers_;
+  }
+  /// The buffer's block, which the table has no longer.
+  BlockId take(BufferId id) { return id == kNone ? kNoBlock : std::exchange(blocks_[index(id)], kNoBlock); }
+
   void note_peak() {
     if (readings_.reports()) readings_.note_peak(allocator_.allocated_bytes(), by_category_);
   }
@@ -119,6 +133,8 @@ class PlacedBlocks {
   LoopReadings& readings_;
   std::span<const Buffer> buffers_;  // of the last pass, which has those of all
   std::vector<BlockId> blocks_;      // by buffer
+  std::span<const Buffer> aside_buffers_;
+  std::vector<BlockId> aside_;  // of the training, while the model is evaluated
   std::array<std::int64_t, kCategories> by_category_{};
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/allocator/evaluation.h"
 #include "estimator/allocator/loop_programs.h"
 #include "estimator/allocator/model_construction.h"
 #include "estimator/allocator/placed_blocks.h"
@@ -41,6 +42,7 @@ class TrainingLoop {
         blocks_(loop_, allocator, readings_),
         optimizer_(loop_, blocks_, readings_),
         collectives_(loop_, blocks_),
+        evaluation_(loop_, blocks_, optimizer_),
         kernels_(loop_, blocks_) {
     find_phases();
   }
@@ -85,7 +87,11 @@ class TrainingLoop {
     std::shared_ptr<const RankStep> to = next_(i);
     if (to.get() != loop_.rank) {
       loop_.pass = 0;
-      blocks_.go_on(*loop_.rank, *to);
+      if (loop_.rank->run.evaluates) end_evaluation();
+      if (to->run.evaluates)
+        begin_evaluation(*to);
+      else if (to.get() != loop_.rank)
+        blocks_.go_on(*loop_.rank, *to);
       loop_.rank = to.get();
       readings_.go_on();
       find_phases();
@@ -93,8 +99,33 @@ class TrainingLoop {
     now_ = std::move(to);
   }
 
+  // A trainer has zeroed the gradients by then.
+  void begin_evaluation(const RankStep& to) {
+    if (loop_.rank->run.like != Like::pytorch) zero_gradients();
+    trained_ = std::move(now_);
+    blocks_.set_aside(*loop_.rank, to);
+  }
+  void end_evaluation() {
+    evaluation_.leave();
+    blocks_.resume();
+    loop_.rank = trained_.get();
+    now_ = std::move(trained_);
+  }
+
+  void evaluate() {
+    loop_.phase = Phase::start;
+    blocks_.note_peak();
+    evaluation_.take_batch();
+    record(Phase::start);
+    run_steps(Phase::forward);
+    run_steps(Phase::loss);
+    evaluation_.take_results();
+    record(Phase::forward);
+  }
+
   void train(int i) {
     const RunConfig& run = loop_.rank->run;
+    if (run.evaluates) return evaluate();
     loop_.phase = Phase::start;
     blocks_.note_peak();
     const bool forward_first = run.like == Like::lightning;  // its closure zeroes gradients before backward
@@ -252,13 +283,15 @@ class TrainingLoop {
   }
 
   int steps_;
-  NextStep next_;                        // where steps differ
-  std::shared_ptr<const RankStep> now_;  // what loop_ is at, then
+  NextStep next_;                            // where steps differ
+  std::shared_ptr<const RankStep> now_;      // what loop_ is at, then
+  std::shared_ptr<const RankStep> trained_;  // what it was at before an evaluation
   RunningLoop loop_;
   LoopReadings readings_;
   PlacedBlocks blocks_;
   OptimizerPrograms optimizer_;
   CollectivePrograms collectives_;
+  Evaluation evaluation_;
   StepKernels kernels_;
   std::vector<PassSteps> phases_;  // of each pass
   bool silent_ = false;            // of the phases of a step's passes the last ones are told

@@ -137,7 +137,7 @@ class GraphBuilder {
 
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
   void compute_loss(BlockNames& names) {
-    const bool trains = run_.mode == Mode::train;
+    const bool trains = run_.in_training();
     const bool in_model = model_.losses.empty() ? layers_.computes_own_loss(model_.loss) : model_.own_loss;
     if (run_.labels && !in_model)
       throw Error("--labels: the model's forward does not compute a loss, so it takes no labels", ErrorKind::usage)
@@ -154,7 +154,7 @@ class GraphBuilder {
         layers_.add_loss(model_.loss);
     }
     // The output object has it.
-    if (run_.labels) graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone));
+    if (run_.labels) keep_loss_with_output();
     std::ranges::copy(graph_.kept_in_forward, std::back_inserter(kept_));
     layers_.locals_die(kept_);
     const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
@@ -167,9 +167,12 @@ class GraphBuilder {
     // though that is 1.
     if (!trains) return;
     if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
+    if (run_.evaluates) return keep_loss_with_output();
     if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch))
       layers_.divide_loss(in_model || accelerated);
   }
+
+  void keep_loss_with_output() { graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone)); }
 
   void compute_loss_of_output(BlockNames& names) {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
@@ -236,7 +239,7 @@ class GraphBuilder {
           "--lora dora=true with --weights is not planned: each adapter copies its weight as it is computed with",
           ErrorKind::usage)
           .help("gpuplan FILE.py:CALLABLE plans the model as your code makes it");
-    if (run_.weights == WeightFormat::as_computed || run_.mode == Mode::infer) return;
+    if (run_.weights == WeightFormat::as_computed || !run_.in_training()) return;
     if (!is_bitsandbytes(run_.weights))
       throw Error("weights in int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage)
           .help("--weights nf4|fp4|int8 with --lora trains adapters beside weights that bitsandbytes stores");

@@ -38,7 +38,7 @@ std::int64_t counted_bytes(WeightFormat format, std::int64_t elements) {
 }
 
 DType loaded_type(const RunConfig& run) {
-  const bool cast = is_bitsandbytes(run.weights) && run.mode == Mode::train && run.precision == DType::fp32;
+  const bool cast = is_bitsandbytes(run.weights) && run.in_training() && run.precision == DType::fp32;
   return cast ? DType::bf16 : run.precision;
 }
 

@@ -14,18 +14,22 @@ using Kind = OptimizerEvent::Kind;
 constexpr std::int64_t kNumber = 4, kInteger = 8, kTruth = 1;
 
 // Slots of names, in which the old value goes once the new one is there.
-enum Name : std::int32_t { kLabels, kItems, kSum, kLoss, kNorm };
+enum class Name : std::int32_t { labels, items, sum, loss, norm, evaluated_items };
 // Slots of temporaries.
-enum Temporary : std::int32_t { kMask, kCount, kTotal, kWide };
+enum class Temporary : std::int32_t { mask, count, total, wide };
 
 class Program {
  public:
-  Program& make(Temporary slot, std::int64_t bytes) { return add(Kind::alloc_tensor, slot, bytes); }
-  Program& drop(Temporary slot) { return add(Kind::free, slot, 0); }
-  Program& name(Name slot, std::int64_t bytes) { return add(Kind::alloc_input, slot, bytes); }
+  Program& make(Temporary slot, std::int64_t bytes) {
+    return add(Kind::alloc_tensor, static_cast<std::int32_t>(slot), bytes);
+  }
+  Program& drop(Temporary slot) { return add(Kind::free, static_cast<std::int32_t>(slot), 0); }
+  Program& name(Name slot, std::int64_t bytes) {
+    return add(Kind::alloc_input, static_cast<std::int32_t>(slot), bytes);
+  }
   Program& bind(Name slot, std::int64_t bytes) { return name(slot, bytes).forget(slot); }
-  Program& forget(Name slot) { return add(Kind::free_input, slot, 0); }
-  Program& leave(Name slot) { return add(Kind::drop_input, slot, 0); }
+  Program& forget(Name slot) { return add(Kind::free_input, static_cast<std::int32_t>(slot), 0); }
+  Program& leave(Name slot) { return add(Kind::drop_input, static_cast<std::int32_t>(slot), 0); }
   OptimizerProgram take() { return std::move(program_); }
 
  private:
@@ -59,39 +63,59 @@ std::int64_t norm_bytes(const Graph& graph) {
 }
 
 // Trainer.get_batch_samples(): sum((batch["labels"].ne(-100)).sum() for batch in batches), as a float on the device.
-void count_items(std::int64_t labels, Program& p) {
+void count_items(std::int64_t labels, Name name, Program& p) {
   const std::int64_t tokens = labels / kInteger;
-  p.make(kMask, tokens * kTruth).make(kCount, kInteger).make(kWide, labels).drop(kWide).drop(kMask);
-  p.make(kTotal, kInteger).drop(kCount).name(kItems, kNumber).drop(kTotal);
+  p.make(Temporary::mask, tokens * kTruth)
+      .make(Temporary::count, kInteger)
+      .make(Temporary::wide, labels)
+      .drop(Temporary::wide)
+      .drop(Temporary::mask);
+  p.make(Temporary::total, kInteger).drop(Temporary::count).name(name, kNumber).drop(Temporary::total);
 }
 
 // The logged loss is that of the step before until this one's is there; logging_nan_inf_filter looks at it.
 void keep_loss(Program& p) {
-  p.bind(kLoss, kNumber).make(kMask, kTruth).drop(kMask);
-  p.make(kCount, kNumber).make(kMask, kTruth).drop(kCount).drop(kMask);
+  p.bind(Name::loss, kNumber).make(Temporary::mask, kTruth).drop(Temporary::mask);
+  p.make(Temporary::count, kNumber).make(Temporary::mask, kTruth).drop(Temporary::count).drop(Temporary::mask);
+}
+
+// prediction_step() counts the items of its batch, too.
+TrainerTensors of_evaluation(const Graph& graph, const RunConfig& run) {
+  TrainerTensors t;
+  const std::int64_t labels = labels_bytes(graph);
+  if (run.like == Like::pytorch || labels == 0) return t;
+  if (are_tokens(graph)) t.labels_bytes = labels;
+  if (run.like != Like::trainer) return t;
+  Program batch, end;
+  count_items(labels, Name::evaluated_items, batch);
+  end.leave(Name::evaluated_items);
+  t.batch = batch.take();
+  t.end = end.take();
+  return t;
 }
 
 }  // namespace
 
 TrainerTensors trainer_tensors(const Graph& graph, const RunConfig& run) {
+  if (run.evaluates) return of_evaluation(graph, run);
   TrainerTensors t;
   if (run.mode == Mode::infer || run.like == Like::pytorch) return t;
   const bool trainer = run.like == Like::trainer;
   const std::int64_t labels = labels_bytes(graph);
   Program begin, batch, loss, backward, clipped, end;
   if (run.like == Like::lightning) {  // ClosureResult: loss.detach().clone()
-    loss.name(kLoss, kNumber);
-    end.leave(kLoss);
+    loss.name(Name::loss, kNumber);
+    end.leave(Name::loss);
   }
-  if (trainer) begin.name(kSum, kNumber);  // _tr_loss
+  if (trainer) begin.name(Name::sum, kNumber);  // _tr_loss
   const bool another = labels > 0 && are_tokens(graph);
-  if (another) batch.name(kLabels, labels);
-  if (labels > 0 && trainer) count_items(labels, batch);
-  if (another) batch.forget(kLabels);
-  if (labels > 0 && trainer) batch.forget(kItems);
+  if (another) batch.name(Name::labels, labels);
+  if (labels > 0 && trainer) count_items(labels, Name::items, batch);
+  if (another) batch.forget(Name::labels);
+  if (labels > 0 && trainer) batch.forget(Name::items);
   if (trainer) {
     keep_loss(backward);
-    clipped.bind(kNorm, norm_bytes(graph));
+    clipped.bind(Name::norm, norm_bytes(graph));
   }
   return {begin.take(), batch.take(), loss.take(), backward.take(), clipped.take(), end.take()};
 }

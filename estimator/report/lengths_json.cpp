@@ -13,7 +13,8 @@ double share(double value) { return std::round(value * 1e4) / 1e4; }
 Json step_json(std::size_t i, const StepBatch& batch, const StepReading& s) {
   return {{"step", i + 1},
           {"samples", batch.samples},
-          {"tokens", batch.tokens},
+          {"tokens", batch.tokens > 0 ? Json(batch.tokens) : Json(nullptr)},
+          {"evaluates", batch.evaluates},
           {"requested_bytes", s.live.requested_bytes},
           {"allocated_bytes", s.live.allocated_bytes},
           {"reserved_bytes", s.live.reserved_bytes},
@@ -28,6 +29,16 @@ Json within_json(const std::optional<WithinMemory>& w) {
           {"retries", w->retries},
           {"step", w->runs ? Json(nullptr) : Json(w->step)},
           {"tried_bytes", w->runs ? Json(nullptr) : Json(w->tried_bytes)}};
+}
+
+Json lengths_of(const LengthsReport& r) {
+  if (r.lengths.empty()) return nullptr;
+  const auto [least, most] = std::ranges::minmax(r.lengths);
+  return {{"source", r.source},
+          {"samples", r.lengths.size()},
+          {"shortest", least},
+          {"longest", most},
+          {"padding", share(r.padding)}};
 }
 
 }  // namespace
@@ -50,12 +61,7 @@ std::string lengths_json(const LengthsReport& r, std::string_view version) {
                  {"optimizer", name_of(r.run.optimizer)},
                  {"gpu", r.gpu ? Json(r.gpu->name) : Json(nullptr)},
                  {"pytorch", version_text(r.run.pytorch)}};
-  const auto [least, most] = std::ranges::minmax(r.lengths);
-  json["lengths"] = {{"source", r.source},
-                     {"samples", r.lengths.size()},
-                     {"shortest", least},
-                     {"longest", most},
-                     {"padding", share(r.padding)}};
+  json["lengths"] = lengths_of(r);
   json["peak"] = {{"step", peak + 1},
                   {"at", r.peak_place},
                   {"allocated_bytes", r.steps[peak].peak.allocated_bytes},
@@ -76,11 +82,11 @@ std::string lengths_json_schema() {
   constexpr std::string_view kKeys = R"(schema:=gpuplan.lengths/1 tool:{name version:string}
     model:{name file:string}
     run:{batch:integer precision optimizer:string gpu:string? pytorch:string}
-    lengths:{source:string samples shortest longest:integer padding:number}
+    lengths:{source:string samples shortest longest:integer padding:number}?
     peak:{step:integer at:string allocated_bytes reserved_bytes context_bytes device_bytes:integer
       context_confidence:exact|modelled|assumed}
     fits:boolean? within_memory:{runs:boolean retries:integer step tried_bytes:integer?}?
-    steps:{step samples tokens requested_bytes allocated_bytes reserved_bytes peak_requested_bytes peak_allocated_bytes
+    steps:{step samples:integer tokens:integer? evaluates:boolean requested_bytes allocated_bytes reserved_bytes peak_requested_bytes peak_allocated_bytes
       peak_reserved_bytes:integer}[]
     same_samples:{what:string flags:string? peak_allocated_bytes peak_reserved_bytes:integer padding:number}[]
     assumptions:string[] warnings:string[])";

@@ -1,4 +1,4 @@
-// What `gpuplan plan --seq-lengths` prints: a loop whose batches are of unequal length.
+// What `gpuplan plan --seq-lengths` and `--eval-batch` print: a loop whose batches are of unequal length, or evaluated.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct LengthsReport {
   RunConfig run;           // its batch is that of a whole step
   std::optional<Gpu> gpu;  // nothing where none is named
   Margin margin;           // of its memory
-  std::string source;      // of the lengths
+  std::string source;      // of the lengths, where there are any
   std::vector<std::int64_t> lengths;
   std::vector<StepBatch> batches;  // a step
   std::vector<StepReading> steps;

@@ -23,7 +23,7 @@ class LengthsScreen : public StyledScreen {
                       version_text(r_.run.pytorch) + "\n";
     const std::string extras = joined(extra_words(r_.run), dot());
     if (!extras.empty()) out += "  " + extras + "\n";
-    out += "  " + count(r_.steps.size(), "step") + dot() + lengths_words();
+    out += "  " + (r_.lengths.empty() ? evaluation_words() : count(r_.steps.size(), "step") + dot() + lengths_words());
     for (const std::string& assumed : r_.assumptions) out += "\n  assumed: " + assumed;
     return out + "\n";
   }
@@ -56,6 +56,21 @@ class LengthsScreen : public StyledScreen {
            (left_out == 0 ? "" : "  and in " + count(left_out, "step") + " before; --format csv has all steps\n");
   }
 
+  // A row of steps that take the same.
+  std::string steps() const {
+    TextTable table({kLeft, kLeft, kRight, kRight, kRight});
+    table.row({"step", "", "batch", "peak", "reserved"});
+    for (std::size_t i = 0, end = 0; i < r_.steps.size(); i = end) {
+      const StepBatch& batch = r_.batches[i];
+      for (end = i + 1; end < r_.steps.size() && is_like(i, end); ++end) {
+      }
+      table.row({end == i + 1 ? number(i) : number(i) + "-" + number(end - 1),
+                 batch.evaluates ? "evaluation" : "training", sizes(batch), bytes(r_.steps[i].peak.allocated_bytes),
+                 bytes(r_.steps[i].peak.reserved_bytes)});
+    }
+    return "\n" + table.text();
+  }
+
   std::string others() const {
     TextTable table({kLeft, kRight, kRight, kRight});
     table.row({"the same samples", "peak", "reserved", "padding"});
@@ -66,15 +81,38 @@ class LengthsScreen : public StyledScreen {
 
  private:
   static std::string number(std::size_t step) { return format_count(static_cast<std::int64_t>(step) + 1); }
-  static std::string count(std::size_t n, const char* what) {
-    return format_count(static_cast<std::int64_t>(n)) + " " + what + (n == 1 ? "" : "s");
+  static std::string count(std::size_t n, const std::string& one, const std::string& several = "") {
+    return format_count(static_cast<std::int64_t>(n)) + " " + (n == 1 ? one : several.empty() ? one + "s" : several);
   }
   static std::string percent(double share) { return format_count(std::llround(100 * share)) + " %"; }
 
+  bool is_like(std::size_t a, std::size_t b) const {
+    const Reading &one = r_.steps[a].peak, &other = r_.steps[b].peak;
+    return r_.batches[a] == r_.batches[b] && one.allocated_bytes == other.allocated_bytes &&
+           one.reserved_bytes == other.reserved_bytes;
+  }
+  std::string evaluation_words() const {
+    const auto evaluated = std::ranges::find_if(r_.batches, &StepBatch::evaluates);
+    const auto steps = static_cast<std::size_t>(std::ranges::count_if(r_.batches, &StepBatch::evaluates));
+    std::string out = count(r_.steps.size() - steps, "step") + " of training and an evaluation of " +
+                      count(steps, "batch", "batches") + " of " + format_count(evaluated->samples);
+    const EvaluationConfig& how = r_.run.evaluation;
+    if (!how.keeps_logits) return out;
+    out += dot() + "logits are kept";
+    if (how.accumulation_steps > 0)
+      out += ", and moved to the host after " +
+             count(static_cast<std::size_t>(how.accumulation_steps), "batch", "batches");
+    return out;
+  }
   std::string sizes(const StepBatch& batch) const {
+    if (batch.tokens == 0) return format_count(batch.samples);
     return format_count(batch.samples) + (style_.unicode ? " × " : " x ") + format_count(batch.tokens);
   }
-  std::string batch_words(const StepBatch& batch) const { return sizes(batch) + " tokens"; }
+  std::string batch_words(const StepBatch& batch) const {
+    if (batch.tokens > 0) return sizes(batch) + " tokens";
+    return (batch.evaluates ? "of the evaluation, " : "of training, ") +
+           count(static_cast<std::size_t>(batch.samples), "sample");
+  }
   std::string lengths_words() const {
     std::vector<std::int64_t> sorted = r_.lengths;
     std::ranges::sort(sorted);
@@ -100,7 +138,8 @@ class LengthsScreen : public StyledScreen {
       const auto step = static_cast<std::size_t>(w.step - 1);
       place = "requested in step " + number(step) + ", " + batch_words(r_.batches[step]) + ", " +
               std::string(name_of(w.phase));
-      if (const std::string& of = w.layer.empty() ? w.op : w.layer; !of.empty()) place += " of " + of;
+      if (const std::string& of = w.layer.empty() ? w.op : w.layer; !of.empty() && of != name_of(w.phase))
+        place += " of " + of;
     }
     table.row({"Fails", bytes(w.tried_bytes), place + ", " + bytes(w.allocated_bytes) + " allocated"});
   }
@@ -137,7 +176,8 @@ std::vector<std::size_t> LengthsReport::growing_steps() const {
 std::string lengths_text(const LengthsReport& report, const TextStyle& style) {
   const LengthsScreen screen(report, style);
   if (style.brief) return screen.verdict_block().substr(1);
-  return screen.headline() + screen.verdict_block() + screen.growth() + screen.others();
+  const std::string begin = screen.headline() + screen.verdict_block();
+  return begin + (report.lengths.empty() ? screen.steps() : screen.growth() + screen.others());
 }
 
 std::string lengths_csv(const LengthsReport& report) {

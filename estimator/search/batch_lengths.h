@@ -9,8 +9,9 @@ namespace gpuplan {
 
 struct StepBatch {
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;  // of each sample, once it is padded
+  std::int64_t tokens = 0;  // of each sample, once it is padded; 0: as long as the model's samples are
   bool padded = false;      // some sample is shorter
+  bool evaluates = false;   // and is not trained on
   auto operator<=>(const StepBatch&) const = default;
 };
 

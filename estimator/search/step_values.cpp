@@ -268,8 +268,8 @@ class StepReader {
   }
   // Labels are as many as the batch has.
   void read(TrainerTensors& of) {
-    auto& [begin, batch, loss, backward, clipped, end] = of;
-    (*this)(begin, loss, backward, clipped, end);
+    auto& [begin, batch, loss, backward, clipped, end, labels_bytes] = of;
+    (*this)(begin, loss, backward, clipped, end, labels_bytes);
     read(batch.events.size());
     for (OptimizerEvent& event : batch.events) (*this)(event.kind, event.slot, event.bytes);
   }

@@ -99,6 +99,12 @@ constexpr bool quantizes_scales(WeightFormat format) {
   return format == WeightFormat::nf4_double || format == WeightFormat::fp4_double;
 }
 
+/// What an evaluation keeps on the device.
+struct EvaluationConfig {
+  bool keeps_logits = false;            // of all its batches, as Trainer does for compute_metrics
+  std::int64_t accumulation_steps = 0;  // they go to the host after so many; 0: at the end
+};
+
 /// torch.amp.GradScaler(init_scale), which fp16 autocast trains with.
 constexpr double kInitialScale = 65536;
 
@@ -124,6 +130,10 @@ struct RunConfig {
   Generation generation;
   /// An inference is given labels, of which the model computes its loss, as Trainer.evaluate() does.
   bool labels = false;
+  /// An inference is one of an evaluation between steps of training: the loop computes its loss as the training's does.
+  bool evaluates = false;
+  EvaluationConfig evaluation;
+  bool in_training() const { return mode == Mode::train || evaluates; }  // the model is one that is trained
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;

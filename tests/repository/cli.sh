@@ -627,6 +627,19 @@ expect 3 ':1:4' zoo:gpt2 --seq-lengths <(printf '12 x\n')
 expect 2 'no variable "seq"' zoo:resnet50 --seq-lengths "$work/lengths.txt"
 expect 3 'No such file' zoo:gpt2 --seq-lengths "$work/none.txt"
 expect 3 'longer than the 1024 position' zoo:gpt2 --seq-lengths lognormal:mean=600,max=5000
+
+# An evaluation between steps of training.
+evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
+expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated
+expect 0 '^  4 +evaluation +8 +[0-9]' $evaluated
+expect 0 'logits are kept, and moved to the host after 1 batch$' $evaluated --eval-logits --eval-accumulation-steps 1
+expect 0 '"evaluates": true' $evaluated --format json
+expect 1 'requested in step 5, of the evaluation, 8 samples, loss, ' $evaluated --eval-logits --gpu '8 GiB'
+expect 0 '^  [0-9-]+ +evaluation +256 ' zoo:resnet50 -b 32 --eval-batch 256 --precision bf16
+expect 2 '--seq-lengths with --eval-batch is not planned' $evaluated --seq-lengths "$work/lengths.txt"
+expect 2 '--gpus with --eval-batch is not planned' $evaluated --gpus 2
+expect 2 '--eval-batches is for --eval-batch' zoo:gpt2 --eval-batches 3
+expect 2 '--eval-batch expects a whole number' zoo:gpt2 --eval-batch many
 expect 0 exposed $stages -o "$work/stages.json"
 grep -q '"gpuplan.stages/1"' "$work/stages.json" || fail '-o of stages is not their JSON'
 expect 2 'layers: biases, an ungated MLP of 4 x hidden' zoo:llama2_7b --batch 8 --gpus 8 --tp 8

@@ -83,6 +83,8 @@ Scored score_fine_tuned(const std::string& root);
 Scored score_trainers(const std::string& root);
 /// tests/recorded/lengths: loops whose batches are of unequal length, step by step.
 Scored score_lengths(const std::string& root);
+/// tests/recorded/evaluation: training with an evaluation in between, step by step.
+Scored score_evaluations(const std::string& root);
 /// tests/parallel: one rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2.
 Scored score_parallel(const std::string& root);
 /// tests/learned: models learned at small batches, planned at batch 64.

@@ -219,6 +219,10 @@ constexpr ExplainTopic kTopics[] = {
 
   --seq-lengths FILE, or lognormal:mean=600,max=4096[,sigma=0.8][,min=1][,seed=0], plans every step of a loop whose
   batches are padded to their longest sample: the longest sets the peak, and their order how much the allocator keeps.
+
+  --eval-batch N plans three steps of training, an evaluation of --eval-batches batches and two more steps. --eval-logits
+  keeps the logits of all its batches on the GPU: in one tensor, made anew with each batch, as Trainer does it for
+  compute_metrics, or in a list; --eval-accumulation-steps N moves them to the host after N batches.
 )"},
     {"files", "what is read and written, and how",
      R"(files

@@ -10,6 +10,7 @@
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
 #include "layers/catalog.h"
+#include "tools/answers/evaluation.h"
 #include "tools/answers/learned_model.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/stages.h"
@@ -31,6 +32,7 @@ struct PlanOptions {
   OutputOptions output;
   SeveralGpusOptions several;
   LengthsOptions lengths;
+  EvaluationOptions evaluation;
   std::string count_as;
   bool canonical = false;
   bool learn = false, no_learn = false;
@@ -69,14 +71,7 @@ void refuse_model_flags(const PlanOptions& options) {
         ErrorKind::usage);
 }
 
-// --seq-lengths, with none of the flags that it is not planned with.
-bool plans_lengths(const PlanOptions& options) {
-  if (options.lengths.lengths.empty()) {
-    if (!options.lengths.steps.empty())
-      throw Error("--steps is for --seq-lengths", ErrorKind::usage)
-          .help("--seq-lengths lognormal:mean=600,max=4096 --steps 200");
-    return false;
-  }
+void refuse_beside(const PlanOptions& options, const std::string& loop) {
   const std::pair<const char*, bool> flags[] = {{"--gpus", strategy_of(options.several).has_value()},
                                                 {"--count-as", !options.count_as.empty()},
                                                 {"--canonical", options.canonical},
@@ -84,7 +79,25 @@ bool plans_lengths(const PlanOptions& options) {
                                                 {"a table of layers", options.wants_layers()}};
   for (const auto& [flag, given] : flags)
     if (given)
-      throw Error(std::string(flag) + " with --seq-lengths is not planned", ErrorKind::usage).help("leave it out");
+      throw Error(std::string(flag) + " with " + loop + " is not planned", ErrorKind::usage).help("leave it out");
+}
+
+// With none of the flags that they are not planned with.
+bool plans_evaluation(const PlanOptions& options) {
+  if (!asks_for_evaluation(options.evaluation)) return false;
+  if (!options.lengths.lengths.empty())
+    throw Error("--seq-lengths with --eval-batch is not planned", ErrorKind::usage).help("one of them at a time");
+  refuse_beside(options, "--eval-batch");
+  return true;
+}
+bool plans_lengths(const PlanOptions& options) {
+  if (options.lengths.lengths.empty()) {
+    if (!options.lengths.steps.empty())
+      throw Error("--steps is for --seq-lengths", ErrorKind::usage)
+          .help("--seq-lengths lognormal:mean=600,max=4096 --steps 200");
+    return false;
+  }
+  refuse_beside(options, "--seq-lengths");
   return true;
 }
 
@@ -93,6 +106,7 @@ Learning learning(const PlanOptions& options) {
 }
 
 int run_plan(PlanOptions options) {
+  if (plans_evaluation(options)) return print_with_evaluation(options.run, options.evaluation, options.output);
   if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
   if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
@@ -153,6 +167,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE|lognormal:mean=N,max=N");
   command->add_option("--steps", options->lengths.steps, "Of --seq-lengths: how many (a distribution: 200)")
       ->type_name("N");
+  add_evaluation_options(*command, options->evaluation);
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
   add_several_gpus_options(*command, options->several);

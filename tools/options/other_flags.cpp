@@ -12,9 +12,8 @@ constexpr std::string_view kStored = "for weights stored in that type; --amp is 
 constexpr std::string_view kGenerates = "needs --mode infer and --phase prefill or decode";
 
 constexpr OtherFlag kOtherFlags[] = {
-    {"bs bsz batchsize trainbatchsize globalbatchsize perdevicebatchsize perdevicetrainbatchsize "
-     "perdeviceevalbatchsize",
-     "--batch N", kWhole},
+    {"bs bsz batchsize trainbatchsize globalbatchsize perdevicebatchsize perdevicetrainbatchsize", "--batch N", kWhole},
+    {"perdeviceevalbatchsize evalbatchsize", "--eval-batch N", "an evaluation between steps of training"},
     {"microbatchsize", "--micro-batches N", "N is the number of micro-batches, not the samples in each"},
     {"accumsteps gradaccum gradaccumsteps gradientaccumulation gradientaccumulationsteps accumulategradbatches",
      "--micro-batches N", kWhole},
