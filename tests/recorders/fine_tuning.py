@@ -20,7 +20,6 @@ import os
 import pathlib
 import re
 import shlex
-import struct
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,9 @@ import torch
 import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "shadow_recorded"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "python"))
 from forked import forked  # noqa: E402
+from gpuplan.checkpoints import write_checkpoint  # noqa: E402
 from real_values import count_up_positions  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "recorded" / "fine_tuning"
@@ -73,38 +74,6 @@ def config_of(name):
     return values["architectures"][0], transformers.AutoConfig.for_model(values["model_type"]).from_dict(values)
 
 
-SHARD = 5 << 30  # save_pretrained's
-
-
-def write_checkpoint(folder, cls, config, dtype):
-    """A checkpoint of the model's sizes whose numbers were never written."""
-    with torch.device("meta"):
-        model = getattr(transformers, cls)(config).to(dtype)
-    shared = set(getattr(model, "all_tied_weights_keys", None) or {})
-    shards, end = [{}], 0
-    for name, tensor in model.state_dict().items():
-        if name in shared:
-            continue
-        size = tensor.numel() * tensor.element_size()
-        if end + size > SHARD and shards[-1]:
-            shards.append({})
-            end = 0
-        kind = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}[tensor.dtype]
-        shards[-1][name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [end, end + size]}
-        end += size
-    names = ["model-%05d-of-%05d.safetensors" % (i + 1, len(shards)) for i in range(len(shards))]
-    for file, shard in zip(names, shards):
-        text = json.dumps({"__metadata__": {"format": "pt"}, **shard}).encode()
-        text += b" " * (-len(text) % 8)
-        with open(os.path.join(folder, file), "wb") as f:
-            f.write(struct.pack("<Q", len(text)) + text)
-            f.truncate(8 + len(text) + max(entry["data_offsets"][1] for entry in shard.values()))
-    where = {name: file for file, shard in zip(names, shards) for name in shard}
-    pathlib.Path(folder, "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
-    config.architectures = [cls]
-    config.save_pretrained(folder)
-
-
 def quantization_of(weights, compute):
     kind, _, how = weights.partition(":")
     if kind == "int8":
@@ -142,7 +111,7 @@ def model_of(run):
         compute = TYPES[run.amp or run.precision]
         with tempfile.TemporaryDirectory() as folder:
             loaded = torch.bfloat16 if dtype == torch.float32 and run.mode == "train" else dtype
-            write_checkpoint(folder, cls, config, loaded)
+            write_checkpoint(folder, getattr(transformers, cls), config, loaded)
             model = getattr(transformers, cls).from_pretrained(folder, quantization_config=quantization_of(run.weights, compute),
                                                                dtype=loaded, device_map={"": 0}, use_safetensors=True)
         model.config.use_cache = False
@@ -187,7 +156,6 @@ def optimizer_of(run, parameters):
         how = {"foreach": {"foreach": True}, "fused": {"fused": True}, "for-loop": {"foreach": False}}[run.opt_impl]
         return cls([p for _, p in parameters], lr=0.1, **how)
     if run.recorded:
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "python"))
         from gpuplan.named_optimizers import optimizers_named
 
         return Several(optimizers_named(name, parameters))

@@ -628,6 +628,12 @@ expect 2 'no variable "seq"' zoo:resnet50 --seq-lengths "$work/lengths.txt"
 expect 3 'No such file' zoo:gpt2 --seq-lengths "$work/none.txt"
 expect 3 'longer than the 1024 position' zoo:gpt2 --seq-lengths lognormal:mean=600,max=5000
 
+# Loops of libraries whose own trainers are run.
+expect 2 'on a model of transformers' zoo:gpt2 --like trl-sft
+expect 2 "--clip-grad-norm with --like trl-sft: the library's trainer is not told of it" $llama --like trl-sft --clip-grad-norm
+expect 2 '--like trl-dpo is a loop of training' $llama --like trl-dpo --mode infer
+expect 2 '--like trl-sft is for gpuplan plan' sweep $llama --over like=trl-sft,trainer
+
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
 expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated

@@ -9,6 +9,7 @@ packages() {
         diffusers==0.42.1 onnx==1.23.2 onnxscript==0.7.2
       ;;
     quantized) echo "$(packages 215)" bitsandbytes==0.50.2 torchao==0.18.0 ;;
+    trl) echo "$(packages 215)" bitsandbytes==0.50.2 trl==1.16.0 datasets==5.2.0 ;;
     28) echo torch==2.8.0 torchvision==0.23.0 transformers==4.56.1 accelerate==1.10.1 peft==0.17.1 ;;
     26) echo torch==2.6.0 torchvision==0.21.0 transformers==4.48.0 'numpy<2' ;;
     24) echo torch==2.4.1 torchvision==0.19.1 transformers==4.46.3 'numpy<2' ;;

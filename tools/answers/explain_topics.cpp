@@ -216,6 +216,8 @@ constexpr ExplainTopic kTopics[] = {
   accelerate  a loop of your own with accelerator.prepare() and accelerator.backward(loss): plain, with the output
               converted to fp32 under --amp, so that logits are held in fp32; one micro-batch is on the GPU at a time
   lightning   Lightning's: gradients of the last step are alive in the forward, and autocast keeps no copies of weights
+  trl-sft     trl's SFTTrainer, and trl-dpo its DPOTrainer: the trainer that is installed takes three steps on a
+              simulated GPU, of a config.json's model; what no flag says is as trl has it. Of plan alone
 
   --seq-lengths FILE, or lognormal:mean=600,max=4096[,sigma=0.8][,min=1][,seed=0], plans every step of a loop whose
   batches are padded to their longest sample: the longest sets the peak, and their order how much the allocator keeps.

@@ -12,6 +12,7 @@
 #include "layers/catalog.h"
 #include "tools/answers/evaluation.h"
 #include "tools/answers/learned_model.h"
+#include "tools/answers/library_loop.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/stages.h"
 #include "tools/answers/trace_plan.h"
@@ -108,7 +109,9 @@ Learning learning(const PlanOptions& options) {
 int run_plan(PlanOptions options) {
   if (plans_evaluation(options)) return print_with_evaluation(options.run, options.evaluation, options.output);
   if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
-  if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
+  if (is_library_loop(options.run.like))
+    options.run = learned_library_loop(options.run);
+  else if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;

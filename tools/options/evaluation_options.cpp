@@ -40,7 +40,8 @@ bool asks_for_evaluation(const EvaluationOptions& o) {
 EvaluationLoop evaluation_loop(const EvaluationOptions& o) {
   EvaluationLoop loop;
   loop.batch = whole_number("--eval-batch", o.batch, 1, kMostEvaluated);
-  loop.steps = o.steps.empty() ? kUsualEvaluationSteps : whole_number("--eval-batches", o.steps, 1, kMostEvaluationSteps);
+  loop.steps =
+      o.steps.empty() ? kUsualEvaluationSteps : whole_number("--eval-batches", o.steps, 1, kMostEvaluationSteps);
   loop.config.keeps_logits = o.logits;
   if (!o.accumulation.empty())
     loop.config.accumulation_steps = whole_number("--eval-accumulation-steps", o.accumulation, 1, kMostEvaluationSteps);

@@ -52,8 +52,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "Kernels of a decoder's norms, gated products, rotation and loss: liger is use_liger_kernel=True (torch)");
   add(run, "--loop", o.loop, "plain|function|loss_only",
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
-  add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning",
-      "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's or Lightning's (pytorch)");
+  add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning|trl-sft|trl-dpo",
+      "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's, Lightning's or trl's "
+      "(pytorch)");
   add(run, "--step", o.step, "steady|first", "Which step to report: the first, or one in steady state (steady)");
   const char* const saving = "Saving memory";
   add(saving, "--micro-batches", o.micro_batches, "N",

@@ -1,0 +1,148 @@
+#include "tools/answers/library_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/format.h"
+#include "estimator/base/list_text.h"
+#include "estimator/plan/run_names.h"
+#include "tools/options/python_step.h"
+#include "tools/options/run_words.h"
+#include "tools/process/read_source.h"
+#include "tools/process/streams.h"
+#include "tools/python_models/interpreter.h"
+#include "tools/python_models/python_model.h"
+#include "tools/python_models/remembered.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 2> kTrainers = {"trl-sft", "trl-dpo"};
+// What a trace is planned with.
+constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
+constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
+
+// transformers.training_args.OptimizerNames, by the names that --opt takes; others are called the same.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOptimizers = {
+    {{"adamw", "adamw_torch"},
+     {"adamw8bit", "adamw_8bit"},
+     {"paged_adamw8bit", "paged_adamw_8bit"},
+     {"paged_adamw32bit", "paged_adamw_32bit"},
+     {"lion", "lion_32bit"},
+     {"lion8bit", "lion_8bit"},
+     {"paged_lion8bit", "paged_lion_8bit"}}};
+
+std::string transformers_name(const std::string& optimizer) {
+  const auto known =
+      std::ranges::find(kOptimizers, std::string_view(optimizer), &decltype(kOptimizers)::value_type::first);
+  return known == kOptimizers.end() ? optimizer : std::string(known->second);
+}
+
+// config.json or its folder, or FILE.py:CALLABLE.
+std::string model_word(const RunOptions& options) {
+  if (!python_file(options.model).empty()) return options.model;
+  std::error_code none;
+  const fs::path model(options.model);
+  const bool is_config = model.extension() == ".json" || fs::is_directory(model, none);
+  if (!is_config || !exists(fs::is_directory(model, none) ? model / "config.json" : model))
+    throw Error("--like " + options.like + " runs the library's trainer, on a model of transformers", ErrorKind::usage)
+        .help("a config.json or its folder, or FILE.py:CALLABLE of code that makes the model");
+  return fs::absolute(model).string();
+}
+
+// gpuplan.library_loops' Loop.
+std::string settings_of(const RunOptions& o, const RunConfig& run) {
+  nlohmann::ordered_json json = {{"like", o.like},
+                                 {"seq", std::stoll(o.seq.empty() ? kUsualTokens : o.seq)},
+                                 {"micro_batches", run.micro_batches},
+                                 {"amp", o.amp},
+                                 {"precision", o.precision},
+                                 {"checkpoint", o.checkpoint},
+                                 {"optimizer", transformers_name(o.optimizer)},
+                                 {"weights", o.weights}};
+  if (run.lora)
+    json["lora"] = {{"r", run.lora->rank},    {"alpha", run.lora->alpha},     {"dropout", run.lora->dropout},
+                    {"dora", run.lora->dora}, {"targets", run.lora->targets}, {"save", run.lora->saved}};
+  return json.dump();
+}
+
+// "trl's SFTTrainer of config.json, samples of 1,024 tokens, --amp bf16, and its defaults"
+std::string words_of_loop(const RunOptions& o) {
+  std::string text = std::string(o.like == "trl-dpo" ? "trl's DPOTrainer" : "trl's SFTTrainer") + " of " + o.model +
+                     ", samples of " + (o.seq.empty() ? kUsualTokens : o.seq) + " tokens";
+  for (const auto& [flag, value] : {std::pair{"--lora ", &o.lora},
+                                    {"--weights ", &o.weights},
+                                    {"--amp ", &o.amp},
+                                    {"--precision ", &o.precision},
+                                    {"--checkpoint ", &o.checkpoint},
+                                    {"--opt ", &o.optimizer},
+                                    {"--micro-batches ", &o.micro_batches}})
+    if (!value->empty()) text += std::string(", ") + flag + *value;
+  return text + ", and its defaults";
+}
+
+// What the trainer is told, taken out.
+RunOptions of_the_trace(const RunOptions& options) {
+  RunOptions flags = options;
+  for (std::string* told : {&flags.mode, &flags.optimizer, &flags.amp, &flags.precision, &flags.lora, &flags.weights,
+                            &flags.checkpoint, &flags.micro_batches, &flags.seq, &flags.like})
+    told->clear();
+  for (const std::string& word : run_words(flags)) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("--") && std::ranges::find(kOfTrace, name) == kOfTrace.end())
+      throw Error(name + " with --like " + options.like + ": the library's trainer is not told of it", ErrorKind::usage)
+          .help(
+              "it takes --batch, --seq, --lora, --weights, --amp, --precision, --checkpoint, --opt, --micro-batches "
+              "and "
+              "--gpu");
+  }
+  return flags;
+}
+
+// The one that is asked for, which the plan then has as it was recorded: losses in chunks are no function of the batch.
+std::string batches_of_loop(const RunConfig& run) {
+  return std::to_string(run.batch) + "," + std::to_string(2 * run.batch) + "," + std::to_string(3 * run.batch);
+}
+
+}  // namespace
+
+bool is_library_loop(std::string_view like) { return std::ranges::find(kTrainers, like) != kTrainers.end(); }
+
+RunOptions learned_library_loop(const RunOptions& options) {
+  RunOptions flags = of_the_trace(options);
+  RunOptions rest = options;  // every flag is understood before code runs
+  rest.like.clear();
+  rest.optimizer.clear();  // the library's names are its own
+  const RunConfig run = run_config(rest);
+  if (run.mode == Mode::infer)
+    throw Error("--like " + options.like + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+  refuse_untrusted_code(options);
+  const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(rest).gpu;
+  const std::string batches = batches_of_loop(run);
+  const Interpreter i = interpreter();
+  const fs::path trace =
+      remembered_as({model, settings, gpu, batches}, i, InFolder::this_one).replace_extension(".trace");
+  std::error_code none;
+  if (!fs::is_regular_file(trace, none) || !still_holds(trace)) {
+    write_stderr("running steps of " + options.like + " with " + i.python + " on a simulated " + gpu +
+                 ", once: the result is kept ...\n");
+    std::vector<std::string> command = {
+        i.program, "shadow", "--learn",    trace.string(),         "--vary", "batch=" + batches,
+        "--gpu",   gpu,      "--learn-as", words_of_loop(options), "--"};
+    const std::vector<std::string> python = python_command(i, "library_loops");
+    command.insert(command.end(), python.begin(), python.end());
+    command.insert(command.end(), {trace.string() + ".sources", "{batch}", settings, model});
+    run_python(i, command);
+  }
+  flags.model = trace.string();
+  return flags;
+}
+
+}  // namespace gpuplan
