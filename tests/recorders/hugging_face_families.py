@@ -178,6 +178,9 @@ def with_reals(lines: List[str], reals: Dict[str, float]) -> List[str]:
     lines = [re.sub(r", padding_idx=\d+", "", line) for line in lines]  # which decides nothing of a plan
     # from_pretrained(dtype=) leaves the frequencies of rotations in fp32, as a default dtype does.
     lines = [re.sub(r"(inv_freq: Buffer\(.*dtype='float32')\)", r"\1, fixed=True)", line) for line in lines]
+    # Mamba2Block casts its input to its norm's type, which an export in fp32 does not show.
+    for i in [i for i, line in enumerate(lines) if line == "  Mamba2Block:"]:
+        lines.insert(i + 2, '      - {op: "ToParameterType()"}')
     return [re.sub(r"base=[\d.e+]+", "base={{rope_theta}}", line) for line in lines]
 
 
