@@ -99,7 +99,7 @@ void LoraTargets::check_no_experts(std::span<const Layer> layers) const {
     throw refused(i, "for the target " + lora_->targets[i] + " peft adapts the experts' stacked weights (" +
                          experts->name + "), which gpuplan has no rules for")
         .help("targets=" + others +
-              " leaves the experts as they are; gpuplan FILE.py:CALLABLE plans a model as your code makes it");
+              " leaves the experts as they are; --peft \"LoraConfig(r=16, target_modules='all-linear')\" runs peft");
   }
 }
 

@@ -630,8 +630,12 @@ expect 3 'longer than the 1024 position' zoo:gpt2 --seq-lengths lognormal:mean=6
 
 # Loops of libraries whose own trainers are run.
 expect 2 'on a model of transformers' zoo:gpt2 --like trl-sft
-expect 2 "--clip-grad-norm with --like trl-sft: the library's trainer is not told of it" $llama --like trl-sft --clip-grad-norm
+expect 2 "--clip-grad-norm with --like trl-sft: the library's code is not told of it" $llama --like trl-sft --clip-grad-norm
 expect 2 '--like trl-dpo is a loop of training' $llama --like trl-dpo --mode infer
+expect 2 '--peft ia3 runs the library' zoo:gpt2 --peft ia3
+expect 2 '--lora and --peft both say' $llama --peft ia3 --lora r=8
+expect 2 '--like accelerate with --peft is not planned' $llama --peft ia3 --like accelerate
+expect 2 '--peft is for gpuplan plan' fit $llama --peft ia3
 expect 2 '--like trl-sft is for gpuplan plan' sweep $llama --over like=trl-sft,trainer
 
 # An evaluation between steps of training.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `plan --like trl-sft` and `trl-dpo`, with PyTorch and trl: the plan equals a script of one's own (trl_script.py) under `gpuplan shadow`, whose
-# process takes the same three steps. With GPUPLAN_TORCH=all every loop. GPUPLAN names the program.
+# process takes the same three steps. And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every loop.
+# GPUPLAN names the program.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 source tests/torch/python.bash
@@ -13,11 +14,25 @@ GPUPLAN_PYTHON=$(realpath -s "$python")
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 fail() { echo "FAIL  $*"; failed=$((failed + 1)); }
+peak_of() { # FLAGS...
+  "$gpuplan" "$@" --gpu h200 --format json 2>"$work/errors" |
+    python3 -c 'import json, sys; p = json.load(sys.stdin)["peak"]; print("peaks", p["requested_bytes"], p["allocated_bytes"], p["reserved_bytes"])'
+}
+agree() { # MODEL CONFIG LORA FLAGS: of peft, and by rules
+  local model=tests/recorded/fine_tuning/models/$1.json learned planned
+  # shellcheck disable=SC2086
+  {
+    learned=$(peak_of "$model" --peft "$2" ${4/--loop function/})
+    planned=$(peak_of "$model" --lora "$3" $4)
+  }
+  if [ -n "$planned" ] && [ "$planned" = "$learned" ]; then ok; else
+    fail "$1 --peft $2 $4: ${learned:-nothing: $(tail -n 2 "$work/errors")}, by rules ${planned:-none}"
+  fi
+}
 equal() { # KIND MODEL BATCH TOKENS FLAGS SETTINGS [ADAPTERS]
   local model=tests/recorded/fine_tuning/models/$2.json planned measured
   # shellcheck disable=SC2086
-  planned=$("$gpuplan" "$model" --like "trl-$1" --batch "$3" --seq "$4" --gpu h200 --format json $5 2>"$work/errors" |
-    python3 -c 'import json, sys; p = json.load(sys.stdin)["peak"]; print("peaks", p["requested_bytes"], p["allocated_bytes"], p["reserved_bytes"])')
+  planned=$(peak_of "$model" --like "trl-$1" --batch "$3" --seq "$4" $5)
   # shellcheck disable=SC2086
   measured=$("$gpuplan" shadow --gpu h200 -q -- "$GPUPLAN_PYTHON" tests/torch/trl_script.py "$1" "$model" "$3" "$4" "$6" ${7:-} 2>"$work/errors2" | grep '^peaks')
   if [ -n "$measured" ] && [ "$planned" = "$measured" ]; then ok; else
@@ -25,7 +40,14 @@ equal() { # KIND MODEL BATCH TOKENS FLAGS SETTINGS [ADAPTERS]
   fi
 }
 equal sft llama 4 512 '--lora r=16 --amp bf16 --checkpoint none' '{"bf16": true, "gradient_checkpointing": false}' 16
+agree llama 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--amp bf16 --seq 512 --batch 4 --opt adamw --loop function'
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
+  agree qwen2 'LoraConfig(r=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.1)' r=8,targets=q_proj+v_proj,dropout=0.1 \
+    '--precision bf16 --seq 300 --batch 3 --micro-batches 3 --loop function'
+  agree mistral 'LoraConfig(r=16, target_modules="all-linear")' r=16 \
+    '--weights nf4:double --amp bf16 --seq 512 --batch 4 --opt adamw --checkpoint block,reentrant --loop function'
+  agree qwen2 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--like trainer --amp bf16 --seq 512 --batch 4'
+  agree llama 'LoraConfig(r=8, use_dora=True, target_modules=["q_proj"])' r=8,dora=true,targets=q_proj '--seq 256 --batch 2 --loop function'
   equal sft qwen2 5 700 '--opt adamw' '{"optim": "adamw_torch"}'
   equal sft mistral 2 1024 '--weights nf4 --lora r=8 --amp bf16 --opt paged_adamw8bit --checkpoint block,reentrant' \
     '{"bf16": true, "optim": "paged_adamw_8bit", "gradient_checkpointing_kwargs": {"use_reentrant": true}}' '8 nf4'

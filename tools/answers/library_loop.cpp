@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 2> kTrainers = {"trl-sft", "trl-dpo"};
+constexpr std::array<std::string_view, 4> kLoopsWithAdapters = {"pytorch", "trainer", "trl-sft", "trl-dpo"};
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
 constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
@@ -45,6 +46,9 @@ std::string transformers_name(const std::string& optimizer) {
   return known == kOptimizers.end() ? optimizer : std::string(known->second);
 }
 
+std::string loop_of(const RunOptions& o) { return o.like.empty() ? "pytorch" : o.like; }
+std::string asked(const RunOptions& o) { return o.peft.empty() ? "--like " + o.like : "--peft " + o.peft; }
+
 // config.json or its folder, or FILE.py:CALLABLE.
 std::string model_word(const RunOptions& options) {
   if (!python_file(options.model).empty()) return options.model;
@@ -52,21 +56,22 @@ std::string model_word(const RunOptions& options) {
   const fs::path model(options.model);
   const bool is_config = model.extension() == ".json" || fs::is_directory(model, none);
   if (!is_config || !exists(fs::is_directory(model, none) ? model / "config.json" : model))
-    throw Error("--like " + options.like + " runs the library's trainer, on a model of transformers", ErrorKind::usage)
+    throw Error(asked(options) + " runs the library's code, on a model of transformers", ErrorKind::usage)
         .help("a config.json or its folder, or FILE.py:CALLABLE of code that makes the model");
   return fs::absolute(model).string();
 }
 
 // gpuplan.library_loops' Loop.
 std::string settings_of(const RunOptions& o, const RunConfig& run) {
-  nlohmann::ordered_json json = {{"like", o.like},
+  nlohmann::ordered_json json = {{"like", loop_of(o)},
                                  {"seq", std::stoll(o.seq.empty() ? kUsualTokens : o.seq)},
                                  {"micro_batches", run.micro_batches},
                                  {"amp", o.amp},
                                  {"precision", o.precision},
                                  {"checkpoint", o.checkpoint},
-                                 {"optimizer", transformers_name(o.optimizer)},
-                                 {"weights", o.weights}};
+                                 {"optimizer", loop_of(o) == "pytorch" ? o.optimizer : transformers_name(o.optimizer)},
+                                 {"weights", o.weights},
+                                 {"peft", o.peft}};
   if (run.lora)
     json["lora"] = {{"r", run.lora->rank},    {"alpha", run.lora->alpha},     {"dropout", run.lora->dropout},
                     {"dora", run.lora->dora}, {"targets", run.lora->targets}, {"save", run.lora->saved}};
@@ -75,9 +80,14 @@ std::string settings_of(const RunOptions& o, const RunConfig& run) {
 
 // "trl's SFTTrainer of config.json, samples of 1,024 tokens, --amp bf16, and its defaults"
 std::string words_of_loop(const RunOptions& o) {
-  std::string text = std::string(o.like == "trl-dpo" ? "trl's DPOTrainer" : "trl's SFTTrainer") + " of " + o.model +
-                     ", samples of " + (o.seq.empty() ? kUsualTokens : o.seq) + " tokens";
-  for (const auto& [flag, value] : {std::pair{"--lora ", &o.lora},
+  const std::string loop = loop_of(o);
+  std::string text = (loop == "trl-dpo"   ? "trl's DPOTrainer of "
+                      : loop == "trl-sft" ? "trl's SFTTrainer of "
+                      : loop == "trainer" ? "transformers' Trainer of "
+                                          : "steps of ") +
+                     o.model + ", samples of " + (o.seq.empty() ? kUsualTokens : o.seq) + " tokens";
+  for (const auto& [flag, value] : {std::pair{"--peft ", &o.peft},
+                                    {"--lora ", &o.lora},
                                     {"--weights ", &o.weights},
                                     {"--amp ", &o.amp},
                                     {"--precision ", &o.precision},
@@ -92,15 +102,15 @@ std::string words_of_loop(const RunOptions& o) {
 RunOptions of_the_trace(const RunOptions& options) {
   RunOptions flags = options;
   for (std::string* told : {&flags.mode, &flags.optimizer, &flags.amp, &flags.precision, &flags.lora, &flags.weights,
-                            &flags.checkpoint, &flags.micro_batches, &flags.seq, &flags.like})
+                            &flags.checkpoint, &flags.micro_batches, &flags.seq, &flags.like, &flags.peft})
     told->clear();
   for (const std::string& word : run_words(flags)) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with("--") && std::ranges::find(kOfTrace, name) == kOfTrace.end())
-      throw Error(name + " with --like " + options.like + ": the library's trainer is not told of it", ErrorKind::usage)
+      throw Error(name + " with " + asked(options) + ": the library's code is not told of it", ErrorKind::usage)
           .help(
-              "it takes --batch, --seq, --lora, --weights, --amp, --precision, --checkpoint, --opt, --micro-batches "
-              "and "
+              "it takes --batch, --seq, --lora, --peft, --weights, --amp, --precision, --checkpoint, --opt, "
+              "--micro-batches and "
               "--gpu");
   }
   return flags;
@@ -113,16 +123,24 @@ std::string batches_of_loop(const RunConfig& run) {
 
 }  // namespace
 
-bool is_library_loop(std::string_view like) { return std::ranges::find(kTrainers, like) != kTrainers.end(); }
+bool is_library_loop(const RunOptions& o) {
+  return !o.peft.empty() || std::ranges::find(kTrainers, o.like) != kTrainers.end();
+}
 
 RunOptions learned_library_loop(const RunOptions& options) {
   RunOptions flags = of_the_trace(options);
   RunOptions rest = options;  // every flag is understood before code runs
   rest.like.clear();
+  rest.peft.clear();
   rest.optimizer.clear();  // the library's names are its own
+  if (std::ranges::find(kLoopsWithAdapters, loop_of(options)) == kLoopsWithAdapters.end())
+    throw Error("--like " + options.like + " with --peft is not planned", ErrorKind::usage)
+        .help("--like pytorch, trainer, trl-sft or trl-dpo");
+  if (!options.peft.empty() && !options.lora.empty())
+    throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
   const RunConfig run = run_config(rest);
   if (run.mode == Mode::infer)
-    throw Error("--like " + options.like + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+    throw Error(asked(options) + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
   refuse_untrusted_code(options);
   const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(rest).gpu;
   const std::string batches = batches_of_loop(run);
@@ -131,7 +149,7 @@ RunOptions learned_library_loop(const RunOptions& options) {
       remembered_as({model, settings, gpu, batches}, i, InFolder::this_one).replace_extension(".trace");
   std::error_code none;
   if (!fs::is_regular_file(trace, none) || !still_holds(trace)) {
-    write_stderr("running steps of " + options.like + " with " + i.python + " on a simulated " + gpu +
+    write_stderr("running steps with " + asked(options).substr(2) + ", by " + i.python + " on a simulated " + gpu +
                  ", once: the result is kept ...\n");
     std::vector<std::string> command = {
         i.program, "shadow", "--learn",    trace.string(),         "--vary", "batch=" + batches,

@@ -109,7 +109,7 @@ Learning learning(const PlanOptions& options) {
 int run_plan(PlanOptions options) {
   if (plans_evaluation(options)) return print_with_evaluation(options.run, options.evaluation, options.output);
   if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
-  if (is_library_loop(options.run.like))
+  if (is_library_loop(options.run))
     options.run = learned_library_loop(options.run);
   else if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);

@@ -35,7 +35,7 @@ constexpr OtherFlag kOtherFlags[] = {
     {"loadin8bit", "--weights int8", "with --lora, or --mode infer"},
     {"loadin4bit", "--weights nf4", "with --lora, or --mode infer"},
     {"quant quantize quantization", "--weights nf4|fp4|int8", "with --lora, or --mode infer"},
-    {"lorar lorarank peft qlora", "--lora r=16", "with --weights nf4 it is QLoRA"},
+    {"lorar lorarank qlora", "--lora r=16", "with --weights nf4 it is QLoRA"},
     {"loraalpha", "--lora r=16,alpha=32", ""},
     {"loradropout", "--lora r=16,dropout=0.05", ""},
     {"targetmodules loratargetmodules loratarget", "--lora r=16,targets=q_proj+v_proj", ""},

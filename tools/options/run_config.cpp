@@ -81,6 +81,9 @@ RunConfig read_run_config(const RunOptions& o) {
   if (!o.pytorch.empty()) run.pytorch = pytorch_version(o.pytorch);
   run.optimizer = optimizer_config(o, run.mode, run.pytorch);
   run.kernels = word_or("--kernels", o.kernels, Kernels::torch);
+  if (!o.peft.empty())
+    throw Error("--peft is for gpuplan plan, which runs peft", ErrorKind::usage)
+        .help("--lora r=16 adds adapters by rules");
   if (o.like == "trl-sft" || o.like == "trl-dpo")
     throw Error("--like " + o.like + " is for gpuplan plan, which runs the library's own trainer", ErrorKind::usage)
         .help("here it is pytorch, trainer, accelerate or lightning");

@@ -69,6 +69,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(saving, "--offload", o.offload, "optimizer|saved|optimizer,saved", "What to keep in host memory");
   add(saving, "--lora", o.lora, "r=N,...",
       "Trains adapters beside frozen weights (peft): r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj");
+  add(saving, "--peft", o.peft, "CONFIG(...)",
+      "Any of peft's adapters, by running peft: IA3Config, PrefixTuningConfig(num_virtual_tokens=20), ...");
   add(saving, "--weights", o.weights, "nf4|fp4|int8|...",
       "Form of the weights: bitsandbytes' nf4, fp4 (nf4:double) or int8, with --lora or for inference; int4, fp8 for "
       "inference");

@@ -23,7 +23,7 @@ struct RunOptions {
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, segments, alloc_conf, allocator, pytorch, step, margin;
   std::string amp, layout, host_copy, attention, kernels, like, micro_batches, checkpoint, master, offload, weights,
-      lora;
+      lora, peft;
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
   std::vector<std::string> inputs, arguments;  // --input and --arg, of a model that Python makes

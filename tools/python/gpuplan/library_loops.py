@@ -1,4 +1,5 @@
-"""What the program runs under `gpuplan shadow --learn` for `--like trl-sft` and `trl-dpo`: three steps of a library's own trainer.
+"""What the program runs under `gpuplan shadow --learn` for `--like trl-sft` and `trl-dpo`, three steps of a library's own trainer, and
+for `--peft`, steps of a model with any of peft's adapters.
 
     python -c '...' SOURCES BATCH '{"like": "trl-sft", "seq": 2048, "lora": {...}, ...}' MODEL
 
@@ -6,6 +7,10 @@ MODEL is a config.json of transformers, a folder with one, or FILE.py:CALLABLE. 
 it. Samples are tokens of one length; SOURCES gets the files that the model was made of, as door.py writes them."""
 from __future__ import annotations
 
+import ast
+import contextlib
+import difflib
+import gc
 import json
 import os
 import sys
@@ -33,6 +38,7 @@ class Loop:
     checkpoint: str = ""  # none, block or block,reentrant
     optimizer: str = ""  # by transformers' name
     lora: Optional[Dict[str, Any]] = None
+    peft: str = ""  # a configuration of peft's, as Python writes it
     weights: str = ""
     settings: Dict[str, Any] = field(default_factory=dict)  # of the library's own configuration
 
@@ -88,6 +94,8 @@ def _quantized(cls: Any, config: Any, loop: Loop) -> Any:
 
 
 def adapters_of(loop: Loop) -> Any:
+    if loop.peft:
+        return configuration(loop.peft)
     if loop.lora is None:
         return None
     import peft
@@ -96,6 +104,33 @@ def adapters_of(loop: Loop) -> Any:
     return peft.LoraConfig(r=loop.lora["r"], lora_alpha=loop.lora["alpha"], lora_dropout=loop.lora["dropout"], use_dora=loop.lora["dora"],
                            target_modules="all-linear" if targets == ["all-linear"] else targets,
                            modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
+
+
+def configuration(text: str) -> Any:
+    """Of IA3Config, PrefixTuningConfig(num_virtual_tokens=20) or prefix_tuning: a class of peft's, or the name of its kind."""
+    import peft
+
+    name, arguments = text, {}
+    try:
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+            name = call.func.id
+            arguments = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        elif not isinstance(call, ast.Name):
+            raise ValueError
+    except (SyntaxError, ValueError):
+        raise ExportError(f"--peft {text}: expected a configuration of peft's, such as IA3Config or "
+                          "PrefixTuningConfig(num_virtual_tokens=20)")
+    kinds = {kind.__name__: kind for kind in vars(peft).values() if isinstance(kind, type) and issubclass(kind, peft.PeftConfig)}
+    short = {kind.lower().replace("config", ""): kind for kind in kinds}
+    found = kinds.get(name) or kinds.get(short.get(name.lower().replace("_", "").replace("-", ""), ""))
+    if found is None:
+        near = difflib.get_close_matches(name, [*kinds, *short], 1)
+        raise ExportError(f"--peft {text}: peft {peft.__version__} has no {name}" + (f": did you mean {near[0]}?" if near else ""))
+    try:
+        return found(**{"task_type": "CAUSAL_LM", **arguments})
+    except (TypeError, ValueError) as refusal:
+        raise ExportError(f"--peft {text}: {refusal}")
 
 
 def tokenizer() -> Any:
@@ -107,6 +142,86 @@ def tokenizer() -> Any:
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     cls: Any = transformers.PreTrainedTokenizerFast
     return cls(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
+
+
+def adapted(model: Any, loop: Loop) -> Any:
+    """As peft's documentation does it, before a loop that knows nothing of peft."""
+    import peft
+
+    on, kind = bool(loop.checkpoint) and loop.checkpoint != "none", {"use_reentrant": loop.checkpoint.endswith("reentrant")}
+    prepare: Any = peft.prepare_model_for_kbit_training
+    if loop.weights and not loop.precision:
+        model = prepare(model, on, kind)
+    elif on:
+        model.gradient_checkpointing_enable(kind)
+    return peft.get_peft_model(model, adapters_of(loop))
+
+
+def whole_batch(loop: Loop, samples: int) -> torch.Tensor:
+    return torch.zeros(samples, loop.seq, dtype=torch.int64, device="cuda")
+
+
+class OwnLoop:
+    """PyTorch's tutorials' step, in a function: its output and loss are gone before the optimizer steps."""
+
+    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
+        from gpuplan.stepped import OPTIMIZERS
+
+        model = model if loop.weights else model.to("cuda")
+        self.model, self.loop = adapted(model, loop).train(), loop
+        if loop.optimizer and loop.optimizer not in OPTIMIZERS:
+            raise ExportError(f"--opt {loop.optimizer}: a loop of one's own takes torch.optim's optimizers; --like trainer takes transformers'")
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = OPTIMIZERS[loop.optimizer or "sgd"](trained, lr=0.001)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=loop.amp == "fp16")
+        self.tokens = whole_batch(loop, samples)
+
+    def train(self) -> None:
+        gc.collect()
+        gc.disable()
+        for _ in range(STEPS):
+            self.step()
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        for part in self.tokens.chunk(self.loop.micro_batches):
+            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext():
+                out = self.model(input_ids=part, labels=part)
+                loss = out.loss
+            if self.loop.micro_batches > 1:
+                loss = loss / self.loop.micro_batches
+            self.scaler.scale(loss).backward()
+            del out, loss
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+
+class Tokens(torch.utils.data.Dataset[Dict[str, torch.Tensor]]):
+    def __init__(self, rows: int, tokens: int) -> None:
+        self.rows, self.tokens = rows, tokens
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, row: int) -> Dict[str, torch.Tensor]:
+        ids = torch.zeros(self.tokens, dtype=torch.int64)
+        return {"input_ids": ids, "labels": ids}
+
+
+def by_trainer(loop: Loop, model: Any, samples: int, folder: str) -> Any:
+    import transformers
+
+    settings = common_settings(loop, samples, folder)
+    for key in ("max_length", "dataset_num_proc"):  # of trl's
+        del settings[key]
+    checkpoints = {key: settings.pop(key, None) for key in ("gradient_checkpointing", "gradient_checkpointing_kwargs")}
+    if loop.weights:  # which peft enables for it
+        checkpoints = {}
+    arguments = transformers.TrainingArguments(**settings, **{k: v for k, v in checkpoints.items() if v is not None})
+    if not loop.weights:
+        loop.checkpoint = ""  # Trainer enables them
+    on_gpu = model if loop.weights else model.to("cuda")  # before peft adds to it, as plans by --lora have it
+    return transformers.Trainer(model=adapted(on_gpu, loop), args=arguments, train_dataset=Tokens(samples * STEPS, loop.seq))
 
 
 def common_settings(loop: Loop, samples: int, folder: str) -> Dict[str, Any]:
@@ -152,7 +267,7 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
                           processing_class=tokenizer(), peft_config=adapters, **beside)
 
 
-LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {"trl-sft": sft, "trl-dpo": dpo}
+LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {"trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "pytorch": OwnLoop}
 
 
 def main(arguments: List[str]) -> int:
@@ -163,7 +278,7 @@ def main(arguments: List[str]) -> int:
     try:
         loop = Loop(**json.loads(settings))
         with tempfile.TemporaryDirectory() as folder:
-            if loop.like == "trl-dpo" and loop.lora is None:
+            if loop.like == "trl-dpo" and loop.lora is None and not loop.peft:
                 loop.settings["model"] = word
             trainer = LOOPS[loop.like](loop, model_of(word, loop), int(samples), folder)
             file = word.partition(".py:")[0] + ".py" if ".py:" in word else os.path.join(word, "config.json") if os.path.isdir(word) else word
@@ -173,8 +288,8 @@ def main(arguments: List[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"error: --like {json.loads(settings)['like']} runs the library's own trainer, and {error.name} is not there: "
-                         f"pip install trl datasets\n")
+        sys.stderr.write(f"error: the libraries that are asked for are run, and {error.name} is not there: "
+                         f"pip install trl datasets peft\n")
         return ExportError("").exit_code
     torch.cuda.synchronize()
     return 0
