@@ -149,8 +149,8 @@ RunOptions learned_library_loop(const RunOptions& options) {
       remembered_as({model, settings, gpu, batches}, i, InFolder::this_one).replace_extension(".trace");
   std::error_code none;
   if (!fs::is_regular_file(trace, none) || !still_holds(trace)) {
-    write_stderr("running steps with " + asked(options).substr(2) + ", by " + i.python + " on a simulated " + gpu +
-                 ", once: the result is kept ...\n");
+    write_stderr("running three steps of " + (options.peft.empty() ? options.like : options.peft) + " by " + i.python +
+                 " on a simulated " + gpu + ", once: the result is kept ...\n");
     std::vector<std::string> command = {
         i.program, "shadow", "--learn",    trace.string(),         "--vary", "batch=" + batches,
         "--gpu",   gpu,      "--learn-as", words_of_loop(options), "--"};

@@ -53,7 +53,10 @@ def model_of(word: str, loop: Loop) -> Any:
 
     file = os.path.join(word, "config.json") if os.path.isdir(word) else word
     with open(file, encoding="utf-8") as opened:
-        names = json.load(opened).get("architectures") or []
+        try:
+            names = json.load(opened).get("architectures") or []
+        except json.JSONDecodeError as wrong:
+            raise ExportError(f"{file}:{wrong.lineno}:{wrong.colno}: {wrong.msg}")
     cls = getattr(transformers, names[0], None) if names else None
     if cls is None:
         raise ExportError(f"{file}: architectures names no class of transformers {transformers.__version__}")
@@ -93,9 +96,9 @@ def _quantized(cls: Any, config: Any, loop: Loop) -> Any:
         return cls.from_pretrained(folder, quantization_config=stored, dtype=torch.bfloat16, device_map={"": 0}, use_safetensors=True)
 
 
-def adapters_of(loop: Loop) -> Any:
+def adapters_of(loop: Loop, model: Any) -> Any:
     if loop.peft:
-        return configuration(loop.peft)
+        return configuration(loop.peft, {"task_type": "CAUSAL_LM"} if hasattr(model, "prepare_inputs_for_generation") else {})
     if loop.lora is None:
         return None
     import peft
@@ -106,7 +109,7 @@ def adapters_of(loop: Loop) -> Any:
                            modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
 
 
-def configuration(text: str) -> Any:
+def configuration(text: str, usual: Dict[str, Any]) -> Any:
     """Of IA3Config, PrefixTuningConfig(num_virtual_tokens=20) or prefix_tuning: a class of peft's, or the name of its kind."""
     import peft
 
@@ -128,7 +131,7 @@ def configuration(text: str) -> Any:
         near = difflib.get_close_matches(name, [*kinds, *short], 1)
         raise ExportError(f"--peft {text}: peft {peft.__version__} has no {name}" + (f": did you mean {near[0]}?" if near else ""))
     try:
-        return found(**{"task_type": "CAUSAL_LM", **arguments})
+        return found(**{**usual, **arguments})
     except (TypeError, ValueError) as refusal:
         raise ExportError(f"--peft {text}: {refusal}")
 
@@ -154,7 +157,7 @@ def adapted(model: Any, loop: Loop) -> Any:
         model = prepare(model, on, kind)
     elif on:
         model.gradient_checkpointing_enable(kind)
-    return peft.get_peft_model(model, adapters_of(loop))
+    return peft.get_peft_model(model, adapters_of(loop, model))
 
 
 def whole_batch(loop: Loop, samples: int) -> torch.Tensor:
@@ -250,7 +253,7 @@ def sft(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
     data = Dataset.from_dict({"input_ids": [[0] * loop.seq] * (samples * STEPS)})
     return trl.SFTTrainer(model=model, args=trl.SFTConfig(**common_settings(loop, samples, folder)), train_dataset=data,
-                          processing_class=tokenizer(), peft_config=adapters_of(loop))
+                          processing_class=tokenizer(), peft_config=adapters_of(loop, model))
 
 
 def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
@@ -261,7 +264,7 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     prompt, answer = " ".join(["a"] * (loop.seq // 2)), " ".join(["a"] * (loop.seq - loop.seq // 2 - 1))  # and an end
     data = Dataset.from_dict({"prompt": [prompt + " "] * (samples * STEPS), "chosen": [answer] * (samples * STEPS),
                               "rejected": [answer] * (samples * STEPS)})
-    adapters = adapters_of(loop)
+    adapters = adapters_of(loop, model)
     beside = {} if adapters is not None else {"ref_model": model_of(loop.settings.pop("model"), loop)}
     return trl.DPOTrainer(model=model, args=trl.DPOConfig(**common_settings(loop, samples, folder)), train_dataset=data,
                           processing_class=tokenizer(), peft_config=adapters, **beside)
@@ -288,8 +291,7 @@ def main(arguments: List[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"error: the libraries that are asked for are run, and {error.name} is not there: "
-                         f"pip install trl datasets peft\n")
+        sys.stderr.write(f"error: {sys.executable} does not have {error.name}, which is run: pip install {error.name}\n")
         return ExportError("").exit_code
     torch.cuda.synchronize()
     return 0
