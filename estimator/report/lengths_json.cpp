@@ -10,10 +10,10 @@ namespace {
 
 double share(double value) { return std::round(value * 1e4) / 1e4; }
 
-Json step_json(std::size_t i, const StepBatch& batch, const StepReading& s) {
+Json step_json(std::size_t i, const StepBatch& batch, std::int64_t tokens, const StepReading& s) {
   return {{"step", i + 1},
           {"samples", batch.samples},
-          {"tokens", batch.tokens > 0 ? Json(batch.tokens) : Json(nullptr)},
+          {"tokens", tokens > 0 ? Json(tokens) : Json(nullptr)},
           {"evaluates", batch.evaluates},
           {"requested_bytes", s.live.requested_bytes},
           {"allocated_bytes", s.live.allocated_bytes},
@@ -45,7 +45,8 @@ Json lengths_of(const LengthsReport& r) {
 
 std::string lengths_json(const LengthsReport& r, std::string_view version) {
   Json steps = Json::array(), others = Json::array();
-  for (std::size_t i = 0; i < r.steps.size(); ++i) steps.push_back(step_json(i, r.batches[i], r.steps[i]));
+  for (std::size_t i = 0; i < r.steps.size(); ++i)
+    steps.push_back(step_json(i, r.batches[i], r.tokens_of(r.batches[i]), r.steps[i]));
   for (const OtherLoop& o : r.others)
     others.push_back({{"what", o.what},
                       {"flags", text_or_null(o.flags)},

@@ -30,6 +30,7 @@ struct LengthsReport {
   std::string source;      // of the lengths, where there are any
   std::vector<std::int64_t> lengths;
   std::vector<StepBatch> batches;  // a step
+  std::int64_t usual_tokens = 0;   // of a batch that does not say how many; 0: its samples have none
   std::vector<StepReading> steps;
   double padding = 0;
   std::string peak_place;  // "backward of loss"
@@ -39,6 +40,7 @@ struct LengthsReport {
   std::vector<OtherLoop> others;              // the loop itself first
   std::vector<std::string> assumptions, warnings;
 
+  std::int64_t tokens_of(const StepBatch& batch) const { return batch.tokens > 0 ? batch.tokens : usual_tokens; }
   std::size_t peak_step() const;  // of allocated bytes
   std::int64_t reserved_bytes() const;
   std::int64_t device_bytes() const { return reserved_bytes() + context_bytes; }

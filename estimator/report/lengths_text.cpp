@@ -105,13 +105,14 @@ class LengthsScreen : public StyledScreen {
     return out;
   }
   std::string sizes(const StepBatch& batch) const {
-    if (batch.tokens == 0) return format_count(batch.samples);
-    return format_count(batch.samples) + (style_.unicode ? " × " : " x ") + format_count(batch.tokens);
+    const std::int64_t tokens = r_.tokens_of(batch);
+    if (tokens == 0) return format_count(batch.samples);
+    return format_count(batch.samples) + (style_.unicode ? " × " : " x ") + format_count(tokens);
   }
   std::string batch_words(const StepBatch& batch) const {
-    if (batch.tokens > 0) return sizes(batch) + " tokens";
-    return (batch.evaluates ? "of the evaluation, " : "of training, ") +
-           count(static_cast<std::size_t>(batch.samples), "sample");
+    const std::string part = !r_.lengths.empty() ? "" : batch.evaluates ? "of the evaluation, " : "of training, ";
+    if (r_.tokens_of(batch) > 0) return part + sizes(batch) + " tokens";
+    return part + count(static_cast<std::size_t>(batch.samples), "sample");
   }
   std::string lengths_words() const {
     std::vector<std::int64_t> sorted = r_.lengths;
@@ -183,15 +184,15 @@ std::string lengths_text(const LengthsReport& report, const TextStyle& style) {
 std::string lengths_csv(const LengthsReport& report) {
   std::string out =
       "step,samples,tokens,requested_bytes,allocated_bytes,reserved_bytes,peak_requested_bytes,peak_allocated_bytes,"
-      "peak_reserved_bytes\n";
+      "peak_reserved_bytes,evaluates\n";
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     const StepReading& s = report.steps[i];
     out += std::to_string(i + 1);
-    for (const std::int64_t n :
-         {report.batches[i].samples, report.batches[i].tokens, s.live.requested_bytes, s.live.allocated_bytes,
-          s.live.reserved_bytes, s.peak.requested_bytes, s.peak.allocated_bytes, s.peak.reserved_bytes})
+    for (const std::int64_t n : {report.batches[i].samples, report.tokens_of(report.batches[i]), s.live.requested_bytes,
+                                 s.live.allocated_bytes, s.live.reserved_bytes, s.peak.requested_bytes,
+                                 s.peak.allocated_bytes, s.peak.reserved_bytes})
       out += "," + std::to_string(n);
-    out += "\n";
+    out += report.batches[i].evaluates ? ",1\n" : ",0\n";
   }
   return out;
 }

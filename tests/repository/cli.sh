@@ -641,10 +641,11 @@ expect 2 '--like trl-sft is for gpuplan plan' sweep $llama --over like=trl-sft,t
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
 expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated
-expect 0 '^  4 +evaluation +8 +[0-9]' $evaluated
+expect 0 '^  4 +evaluation +8 × 1,024 +[0-9]' $evaluated
+expect 0 '^4,8,1024,.*,1$' $evaluated --format csv
 expect 0 'logits are kept, and moved to the host after 1 batch$' $evaluated --eval-logits --eval-accumulation-steps 1
 expect 0 '"evaluates": true' $evaluated --format json
-expect 1 'requested in step 5, of the evaluation, 8 samples, loss, ' $evaluated --eval-logits --gpu '8 GiB'
+expect 1 'requested in step 5, of the evaluation, 8 × 1,024 tokens, loss, ' $evaluated --eval-logits --gpu '8 GiB'
 expect 0 '^  [0-9-]+ +evaluation +256 ' zoo:resnet50 -b 32 --eval-batch 256 --precision bf16
 expect 2 '--seq-lengths with --eval-batch is not planned' $evaluated --seq-lengths "$work/lengths.txt"
 expect 2 '--gpus with --eval-batch is not planned' $evaluated --gpus 2

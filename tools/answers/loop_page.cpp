@@ -60,6 +60,8 @@ void finish_loop(BatchSteps& made, const Planning& planning, const RunOptions& o
   const auto trained = std::ranges::find_if_not(r.batches, &StepBatch::evaluates);
   const auto shown = made.at(r.lengths.empty() ? *trained : r.batches[r.peak_step()]);
   r.model = shown->model.name;
+  for (const Variable& v : shown->model.vars)
+    if (v.name == "seq") r.usual_tokens = v.value;
   if (!shown->model.sources.empty()) r.file = shown->model.sources.front()->name;
   r.warnings = warnings_about(shown->model, shown->step.graph, r.run, planning.gpu ? &*planning.gpu : nullptr);
   for (std::string& warning : made.stored_type_warning(options)) r.warnings.push_back(std::move(warning));
