@@ -98,8 +98,8 @@ void LoraTargets::check_no_experts(std::span<const Layer> layers) const {
     }
     throw refused(i, "for the target " + lora_->targets[i] + " peft adapts the experts' stacked weights (" +
                          experts->name + "), which gpuplan has no rules for")
-        .help("targets=" + others +
-              " leaves the experts as they are; --peft \"LoraConfig(r=16, target_modules='all-linear')\" runs peft");
+        .help("targets=" + others + " leaves the experts as they are; --peft \"LoraConfig(r=" +
+              std::to_string(lora_->rank) + ", target_modules='all-linear')\" runs peft");
   }
 }
 

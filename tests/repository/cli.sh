@@ -632,6 +632,14 @@ expect 3 'longer than the 1024 position' zoo:gpt2 --seq-lengths lognormal:mean=6
 expect 2 'on a model of transformers' zoo:gpt2 --like trl-sft
 expect 2 "--clip-grad-norm with --like trl-sft: the library's code is not told of it" $llama --like trl-sft --clip-grad-norm
 expect 2 '--like trl-dpo is a loop of training' $llama --like trl-dpo --mode infer
+expect 2 '--seq expects a whole number' $llama --like trl-sft --seq abc
+expect 2 '--seq expects a whole number' $llama --like trl-sft --seq 99999999999999999999
+expect 2 '--checkpoint every=2 with --like trl-sft' $llama --like trl-sft --checkpoint every=2
+expect 2 '--weights int4 with --peft ia3' $llama --peft ia3 --weights int4
+expect 2 '--precision fp64 with --peft ia3' $llama --peft ia3 --precision fp64
+expect 2 '--gpus with --like trl-sft is not planned' $llama --like trl-sft --gpus 2
+expect 2 '--eval-batch with --peft ia3 is not planned' $llama --peft ia3 --eval-batch 4
+expect 2 '--seq-lengths with --like trl-dpo is not planned' $llama --like trl-dpo --seq-lengths "$work/lengths.txt"
 expect 2 '--peft ia3 runs the library' zoo:gpt2 --peft ia3
 expect 2 '--lora and --peft both say' $llama --peft ia3 --lora r=8
 expect 2 '--like accelerate with --peft is not planned' $llama --peft ia3 --like accelerate

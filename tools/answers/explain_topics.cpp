@@ -156,8 +156,9 @@ constexpr ExplainTopic kTopics[] = {
   --micro-batches N           splits the batch into N parts and accumulates their gradients; only one part's activations
                               are alive at a time
   --checkpoint block          activation checkpointing (torch.utils.checkpoint, use_reentrant=False): each block of a
-                              repeat keeps only its inputs and runs again in backward. every=N: every Nth block; GLOB:
-                              blocks whose path matches, such as "transformer.h.*"; none: no block, even where the model
+                              repeat, and each that is written as layers.0, layers.1, ..., keeps only its inputs and
+                              runs again in backward. every=N: every Nth block; GLOB: blocks whose path matches, such as
+                              "transformer.h.*"; none: no block, even where the model
                               has checkpoint: true (or checkpoint: reentrant, which is use_reentrant=True);
                               block,reentrant: use_reentrant=True. The recomputed FLOPs are a row of their own, and
                               recompute_flops in JSON

@@ -13,6 +13,7 @@
 #include "estimator/plan/run_names.h"
 #include "tools/options/python_step.h"
 #include "tools/options/run_words.h"
+#include "tools/options/words.h"
 #include "tools/process/read_source.h"
 #include "tools/process/streams.h"
 #include "tools/python_models/interpreter.h"
@@ -29,6 +30,7 @@ constexpr std::array<std::string_view, 4> kLoopsWithAdapters = {"pytorch", "trai
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
 constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
+constexpr std::int64_t kMostTokensOfSample = 10'000'000;
 
 // transformers.training_args.OptimizerNames, by the names that --opt takes; others are called the same.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOptimizers = {
@@ -47,8 +49,6 @@ std::string transformers_name(const std::string& optimizer) {
 }
 
 std::string loop_of(const RunOptions& o) { return o.like.empty() ? "pytorch" : o.like; }
-std::string asked(const RunOptions& o) { return o.peft.empty() ? "--like " + o.like : "--peft " + o.peft; }
-
 // config.json or its folder, or FILE.py:CALLABLE.
 std::string model_word(const RunOptions& options) {
   if (!python_file(options.model).empty()) return options.model;
@@ -56,15 +56,36 @@ std::string model_word(const RunOptions& options) {
   const fs::path model(options.model);
   const bool is_config = model.extension() == ".json" || fs::is_directory(model, none);
   if (!is_config || !exists(fs::is_directory(model, none) ? model / "config.json" : model))
-    throw Error(asked(options) + " runs the library's code, on a model of transformers", ErrorKind::usage)
+    throw Error(library_asked(options) + " runs the library's code, on a model of transformers", ErrorKind::usage)
         .help("a config.json or its folder, or FILE.py:CALLABLE of code that makes the model");
   return fs::absolute(model).string();
+}
+
+std::int64_t tokens_of_sample(const RunOptions& o) {
+  return whole_number("--seq", o.seq.empty() ? kUsualTokens : o.seq, 1, kMostTokensOfSample);
+}
+
+Error not_told(const RunOptions& o, const std::string& flag, const std::string& help) {
+  return Error(flag + " with " + library_asked(o) + ": the library's code is not told of it", ErrorKind::usage)
+      .help(help);
+}
+
+// Values of flags that the library has no word for.
+void refuse_other_values(const RunOptions& o, const RunConfig& run) {
+  using Kind = CheckpointConfig::Kind;
+  if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob)
+    throw not_told(o, "--checkpoint " + o.checkpoint, "--checkpoint none, block or block,reentrant");
+  if (!o.weights.empty() && !is_bitsandbytes(run.weights))
+    throw not_told(o, "--weights " + o.weights, "--weights nf4, fp4, nf4:double, fp4:double or int8");
+  const std::array<std::string_view, 4> precisions = {"", "fp32", "bf16", "fp16"};
+  if (std::ranges::find(precisions, o.precision) == precisions.end())
+    throw not_told(o, "--precision " + o.precision, "--precision fp32, bf16 or fp16");
 }
 
 // gpuplan.library_loops' Loop.
 std::string settings_of(const RunOptions& o, const RunConfig& run) {
   nlohmann::ordered_json json = {{"like", loop_of(o)},
-                                 {"seq", std::stoll(o.seq.empty() ? kUsualTokens : o.seq)},
+                                 {"seq", tokens_of_sample(o)},
                                  {"micro_batches", run.micro_batches},
                                  {"amp", o.amp},
                                  {"precision", o.precision},
@@ -95,7 +116,7 @@ std::string words_of_loop(const RunOptions& o) {
                                     {"--opt ", &o.optimizer},
                                     {"--micro-batches ", &o.micro_batches}})
     if (!value->empty()) text += std::string(", ") + flag + *value;
-  return text + ", and its defaults";
+  return loop == "pytorch" ? text : text + ", and its defaults";
 }
 
 // What the trainer is told, taken out.
@@ -107,11 +128,9 @@ RunOptions of_the_trace(const RunOptions& options) {
   for (const std::string& word : run_words(flags)) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with("--") && std::ranges::find(kOfTrace, name) == kOfTrace.end())
-      throw Error(name + " with " + asked(options) + ": the library's code is not told of it", ErrorKind::usage)
-          .help(
-              "it takes --batch, --seq, --lora, --peft, --weights, --amp, --precision, --checkpoint, --opt, "
-              "--micro-batches and "
-              "--gpu");
+      throw not_told(options, name,
+                     "it takes --batch, --seq, --lora, --peft, --weights, --amp, --precision, --checkpoint, --opt, "
+                     "--micro-batches and --gpu");
   }
   return flags;
 }
@@ -122,6 +141,8 @@ std::string batches_of_loop(const RunConfig& run) {
 }
 
 }  // namespace
+
+std::string library_asked(const RunOptions& o) { return o.peft.empty() ? "--like " + o.like : "--peft " + o.peft; }
 
 bool is_library_loop(const RunOptions& o) {
   return !o.peft.empty() || std::ranges::find(kTrainers, o.like) != kTrainers.end();
@@ -140,7 +161,8 @@ RunOptions learned_library_loop(const RunOptions& options) {
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
   const RunConfig run = run_config(rest);
   if (run.mode == Mode::infer)
-    throw Error(asked(options) + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+    throw Error(library_asked(options) + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+  refuse_other_values(options, run);
   refuse_untrusted_code(options);
   const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(rest).gpu;
   const std::string batches = batches_of_loop(run);

@@ -2,12 +2,17 @@
 // Three steps of the library's own code are learned on a simulated GPU (tools/python/gpuplan/library_loops.py).
 #pragma once
 
+#include <string>
+
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
 
 /// Whether the flags name a library whose code is run.
 bool is_library_loop(const RunOptions& options);
+
+/// The flag that names it: "--like trl-sft".
+std::string library_asked(const RunOptions& options);
 
 /// The flags with which the learned steps are planned, a trace in the model's place. Throws Error: usage for a flag
 /// that the loop is not told, and (environment) where there is no Python with the library and PyTorch's build for CUDA.

@@ -70,6 +70,9 @@ void refuse_model_flags(const PlanOptions& options) {
     throw Error(
         std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations, but no layers",
         ErrorKind::usage);
+  if (strategy_of(options.several))
+    throw Error("--gpus: a trace is of one process, and is planned as it is", ErrorKind::usage)
+        .help("gpuplan shadow --gpus N runs a script on several");
 }
 
 void refuse_beside(const PlanOptions& options, const std::string& loop) {
@@ -106,10 +109,23 @@ Learning learning(const PlanOptions& options) {
   return options.learn ? Learning::always : options.no_learn ? Learning::never : Learning::by_itself;
 }
 
+// A library's own loop is planned as it was run.
+void refuse_beside_library(const PlanOptions& options) {
+  const std::string loop = library_asked(options.run);
+  refuse_beside(options, loop);
+  for (const auto& [flag, given] : {std::pair{"--eval-batch", !options.evaluation.batch.empty()},
+                                    {"--seq-lengths", !options.lengths.lengths.empty()}})
+    if (given)
+      throw Error(std::string(flag) + " with " + loop + " is not planned", ErrorKind::usage)
+          .help("--like trainer and --lora are planned with it");
+}
+
 int run_plan(PlanOptions options) {
+  const bool runs_library = is_library_loop(options.run);
+  if (runs_library) refuse_beside_library(options);
   if (plans_evaluation(options)) return print_with_evaluation(options.run, options.evaluation, options.output);
   if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
-  if (is_library_loop(options.run))
+  if (runs_library)
     options.run = learned_library_loop(options.run);
   else if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
