@@ -42,6 +42,11 @@ RunOptions of_trace(const RunOptions& options) {
   refuse_other_optimizers(options);
   RunOptions flags = options;
   for (std::string* told : {&flags.mode, &flags.optimizer, &flags.amp, &flags.precision, &flags.layout}) told->clear();
+  std::vector<Variable> variables = variables_of(options);
+  (void)python_model(options, variables);
+  flags.set.clear();
+  flags.seq.clear();
+  for (const Variable& v : variables) flags.set.push_back(v.name + "=" + std::to_string(v.value));
   flags.inputs.clear();
   flags.arguments.clear();
   refuse_other_flags(flags);
@@ -104,7 +109,8 @@ std::optional<RunOptions> learned_instead(const RunOptions& options, Learning le
     return std::nullopt;
   }
   refuse_untrusted_code(options);
-  const PythonModel model{options.model, options.inputs, options.arguments};
+  std::vector<Variable> variables = variables_of(options);
+  const PythonModel model = python_model(options, variables);
   (void)run_config(options);  // every flag is understood before code runs
   if (learning == Learning::never) return std::nullopt;
   const ModelStep step = python_step(options);

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 2> kTrainers = {"trl-sft", "trl-dpo"};
-constexpr std::array<std::string_view, 4> kLoopsWithAdapters = {"pytorch", "trainer", "trl-sft", "trl-dpo"};
+constexpr std::array<std::string_view, 4> kLoops = {"pytorch", "trainer", "trl-sft", "trl-dpo"};
+constexpr std::array<std::string_view, 4> kLibraries = {"torchao", "hqq", "gptq", "awq"};
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
 constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
@@ -48,7 +49,19 @@ std::string transformers_name(const std::string& optimizer) {
   return known == kOptimizers.end() ? optimizer : std::string(known->second);
 }
 
-std::string loop_of(const RunOptions& o) { return o.like.empty() ? "pytorch" : o.like; }
+bool infers(const RunOptions& o) { return o.mode == "infer"; }
+// trl-sft, of trl-sft(packing=True), whose settings are those of the library's configuration.
+std::string loop_of(const RunOptions& o) {
+  return infers(o) ? "infer" : o.like.empty() ? "pytorch" : o.like.substr(0, o.like.find('('));
+}
+
+// Forms that are the libraries' own, whose code makes and multiplies them: int4:torchao, HqqConfig(nbits=3).
+bool is_library_form(const std::string& weights) {
+  const std::size_t colon = weights.find(':');
+  return weights.find("Config") != std::string::npos ||
+         (colon != std::string::npos && std::ranges::find(kLibraries, weights.substr(colon + 1)) != kLibraries.end());
+}
+
 // config.json or its folder, or FILE.py:CALLABLE.
 std::string model_word(const RunOptions& options) {
   if (!python_file(options.model).empty()) return options.model;
@@ -75,8 +88,10 @@ void refuse_other_values(const RunOptions& o, const RunConfig& run) {
   using Kind = CheckpointConfig::Kind;
   if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob)
     throw not_told(o, "--checkpoint " + o.checkpoint, "--checkpoint none, block or block,reentrant");
-  if (!o.weights.empty() && !is_bitsandbytes(run.weights))
-    throw not_told(o, "--weights " + o.weights, "--weights nf4, fp4, nf4:double, fp4:double or int8");
+  if (!o.weights.empty() && !is_library_form(o.weights) && !is_bitsandbytes(run.weights))
+    throw not_told(o, "--weights " + o.weights,
+                   "--weights nf4, fp4, nf4:double, fp4:double, int8, int4:torchao, int8:torchao, fp8:torchao, "
+                   "int4:hqq, int8:hqq, int4:gptq, int4:awq, or a configuration of transformers'");
   const std::array<std::string_view, 4> precisions = {"", "fp32", "bf16", "fp16"};
   if (std::ranges::find(precisions, o.precision) == precisions.end())
     throw not_told(o, "--precision " + o.precision, "--precision fp32, bf16 or fp16");
@@ -92,6 +107,7 @@ std::string settings_of(const RunOptions& o, const RunConfig& run) {
                                  {"checkpoint", o.checkpoint},
                                  {"optimizer", loop_of(o) == "pytorch" ? o.optimizer : transformers_name(o.optimizer)},
                                  {"weights", o.weights},
+                                 {"like_text", o.like},
                                  {"peft", o.peft}};
   if (run.lora)
     json["lora"] = {{"r", run.lora->rank},    {"alpha", run.lora->alpha},     {"dropout", run.lora->dropout},
@@ -102,9 +118,11 @@ std::string settings_of(const RunOptions& o, const RunConfig& run) {
 // "trl's SFTTrainer of config.json, samples of 1,024 tokens, --amp bf16, and its defaults"
 std::string words_of_loop(const RunOptions& o) {
   const std::string loop = loop_of(o);
+  const std::size_t settings = o.like.find('(');
   std::string text = (loop == "trl-dpo"   ? "trl's DPOTrainer of "
                       : loop == "trl-sft" ? "trl's SFTTrainer of "
                       : loop == "trainer" ? "transformers' Trainer of "
+                      : loop == "infer"   ? "forwards of "
                                           : "steps of ") +
                      o.model + ", samples of " + (o.seq.empty() ? kUsualTokens : o.seq) + " tokens";
   for (const auto& [flag, value] : {std::pair{"--peft ", &o.peft},
@@ -116,7 +134,8 @@ std::string words_of_loop(const RunOptions& o) {
                                     {"--opt ", &o.optimizer},
                                     {"--micro-batches ", &o.micro_batches}})
     if (!value->empty()) text += std::string(", ") + flag + *value;
-  return loop == "pytorch" ? text : text + ", and its defaults";
+  if (settings != std::string::npos) text += ", " + o.like.substr(settings);
+  return loop == "pytorch" || loop == "infer" ? text : text + ", and its defaults";
 }
 
 // What the trainer is told, taken out.
@@ -142,10 +161,15 @@ std::string batches_of_loop(const RunConfig& run) {
 
 }  // namespace
 
-std::string library_asked(const RunOptions& o) { return o.peft.empty() ? "--like " + o.like : "--peft " + o.peft; }
+std::string library_asked(const RunOptions& o) {
+  return !o.peft.empty()              ? "--peft " + o.peft
+         : is_library_form(o.weights) ? "--weights " + o.weights
+                                      : "--like " + o.like;
+}
 
 bool is_library_loop(const RunOptions& o) {
-  return !o.peft.empty() || std::ranges::find(kTrainers, o.like) != kTrainers.end();
+  return !o.peft.empty() || is_library_form(o.weights) || o.like.find('(') != std::string::npos ||
+         std::ranges::find(kTrainers, o.like) != kTrainers.end();
 }
 
 RunOptions learned_library_loop(const RunOptions& options) {
@@ -154,14 +178,16 @@ RunOptions learned_library_loop(const RunOptions& options) {
   rest.like.clear();
   rest.peft.clear();
   rest.optimizer.clear();  // the library's names are its own
-  if (std::ranges::find(kLoopsWithAdapters, loop_of(options)) == kLoopsWithAdapters.end())
-    throw Error("--like " + options.like + " with --peft is not planned", ErrorKind::usage)
-        .help("--like pytorch, trainer, trl-sft or trl-dpo");
+  if (is_library_form(options.weights)) rest.weights.clear();
+  if (!infers(options) && std::ranges::find(kLoops, loop_of(options)) == kLoops.end())
+    throw Error("--like " + options.like + " is not planned by the library's own code", ErrorKind::usage)
+        .help(
+            "--like pytorch, trainer, trl-sft or trl-dpo; the last three also with settings: 'trl-sft(packing=True)'");
   if (!options.peft.empty() && !options.lora.empty())
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
   const RunConfig run = run_config(rest);
-  if (run.mode == Mode::infer)
-    throw Error(library_asked(options) + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+  if (run.mode == Mode::infer && !options.like.empty())
+    throw Error("--like " + options.like + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
   refuse_other_values(options, run);
   refuse_untrusted_code(options);
   const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(rest).gpu;
@@ -171,8 +197,8 @@ RunOptions learned_library_loop(const RunOptions& options) {
       remembered_as({model, settings, gpu, batches}, i, InFolder::this_one).replace_extension(".trace");
   std::error_code none;
   if (!fs::is_regular_file(trace, none) || !still_holds(trace)) {
-    write_stderr("running three steps of " + (options.peft.empty() ? options.like : options.peft) + " by " + i.python +
-                 " on a simulated " + gpu + ", once: the result is kept ...\n");
+    write_stderr("running three steps with " + library_asked(options) + " by " + i.python + " on a simulated " + gpu +
+                 ", once: the result is kept ...\n");
     std::vector<std::string> command = {
         i.program, "shadow", "--learn",    trace.string(),         "--vary", "batch=" + batches,
         "--gpu",   gpu,      "--learn-as", words_of_loop(options), "--"};

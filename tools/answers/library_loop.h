@@ -1,5 +1,6 @@
-// gpuplan plan MODEL --like trl-sft|trl-dpo, or with --peft: a library's loop or adapters that gpuplan has no rules of.
-// Three steps of the library's own code are learned on a simulated GPU (tools/python/gpuplan/library_loops.py).
+// gpuplan plan MODEL --like trl-sft|trl-dpo, with --peft, or with --weights int4:torchao and its like: a library's
+// loop, adapters or form of weights that gpuplan has no rules of. Three steps of the library's own code are learned on
+// a simulated GPU (tools/python/gpuplan/library_loops.py).
 #pragma once
 
 #include <string>

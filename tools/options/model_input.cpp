@@ -102,7 +102,7 @@ std::optional<Opened> open_downloaded(const RunOptions& options, std::vector<Var
 Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
   refuse_untrusted_code(options);
   if (std::optional<Opened> opened = open_downloaded(options, set)) return *std::move(opened);
-  return {spec_of_python({options.model, options.inputs, options.arguments}, python_step(options)), ""};
+  return {spec_of_python(python_model(options, set), python_step(options)), ""};
 }
 
 Opened open_any(const RunOptions& options, std::vector<Variable>& set) {

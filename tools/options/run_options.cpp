@@ -12,7 +12,9 @@ void add_python_options(CLI::App& command, std::vector<std::string>& inputs, std
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
-  add("--input", inputs, "SIZES", "An input without the batch: 3x224x224, 128:int64 or NAME:int64:128; repeatable");
+  add("--input", inputs, "SIZES",
+      "An input without the batch: 3x224x224, 128:int64 or NAME:int64:128, also with sizes that --set gives; "
+      "repeatable");
   add("--arg", arguments, "NAME=VALUE", "An argument of the callable, or a value of the config; repeatable");
 }
 

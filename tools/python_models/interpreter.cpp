@@ -75,14 +75,15 @@ Error error_in(const std::string& errors, const std::string& python) {
     return Error(python + " ended with " + (last.empty() ? "no word" : last), ErrorKind::environment)
         .help("GPUPLAN_PYTHON names the interpreter that has the model's packages");
   }
-  if (const std::size_t report = text.find("\n\n", told); report != std::string::npos) text.resize(report);
+  for (const char* report : {"\n\n", "\ngpuplan shadow: "})
+    if (const std::size_t end = text.find(report, told); end != std::string::npos) text.resize(end);
   const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
   const std::string message = on_one_line(text.substr(from, help - from));
   // Of packages that are only looked for, warnings before the error say the same.
   if (message.find("No module named") != std::string::npos || message.find("needs torch") != std::string::npos)
     return Error(message, ErrorKind::environment)
         .help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
-  Error error(message);
+  Error error(message, message.starts_with("--") ? ErrorKind::usage : ErrorKind::input);
   if (help != std::string::npos) error.help(text.substr(help + 9));
   return error;
 }

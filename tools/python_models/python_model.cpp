@@ -26,6 +26,7 @@ std::vector<std::string> words_of(const PythonModel& model) {
   std::vector<std::string> words = {model.word};
   for (const std::string& input : model.inputs) words.insert(words.end(), {"--input", input});
   for (const std::string& argument : model.arguments) words.insert(words.end(), {"--arg", argument});
+  for (const std::string& size : model.sizes) words.insert(words.end(), {"--set", size});
   return words;
 }
 

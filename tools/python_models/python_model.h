@@ -16,6 +16,7 @@ namespace gpuplan {
 struct PythonModel {
   std::string word;
   std::vector<std::string> inputs, arguments;
+  std::vector<std::string> sizes;  // NAME=N, of sizes that inputs have by name
 };
 
 /// Whose code a word runs.

@@ -9,13 +9,16 @@ from typing import Any, Dict, List
 import torch
 
 SHARD = 5 << 30  # save_pretrained's
-KINDS = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
+KINDS = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
 
 
-def write_checkpoint(folder: str, cls: type, config: Any, dtype: torch.dtype) -> None:
-    """Of a class of transformers, in files whose numbers are holes."""
+def write_checkpoint(folder: str, cls: Any, config: Any, dtype: torch.dtype, quantizer: Any = None) -> None:
+    """Of a class of transformers, in files whose numbers are holes; a quantizer of transformers' makes its modules those of a library that
+    reads quantized numbers."""
     with torch.device("meta"):
-        model = cls(config).to(dtype)
+        model = (cls.from_config if cls.__name__.startswith("Auto") else cls)(config).to(dtype)
+        if quantizer is not None:
+            quantizer.preprocess_model(model, device_map={"": 0}, dtype=dtype)
     shared = set(getattr(model, "all_tied_weights_keys", None) or {})
     shards: List[Dict[str, Any]] = [{}]
     end = 0
@@ -34,7 +37,7 @@ def write_checkpoint(folder: str, cls: type, config: Any, dtype: torch.dtype) ->
     where = {name: file for file, shard in zip(names, shards) for name in shard}
     with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as index:
         json.dump({"metadata": {}, "weight_map": where}, index)
-    config.architectures = [cls.__name__]
+    config.architectures = [type(model).__name__]
     config.save_pretrained(folder)
 
 

@@ -23,20 +23,27 @@ from gpuplan.trace import MODES
 
 
 def parsed_input(text: str) -> Tuple[str, torch.Tensor]:
-    """3x224x224; 128:int64 for other types; input_ids:int64:128 for what is passed by name. No sizes: one for a sample."""
-    name, dtype, sizes = "", torch.float32, []
+    """3x224x224; 128:int64 for other types; input_ids:int64:128 for what is passed by name. No sizes: one for a sample; 2*3x224x224: two
+    tensors of a sample, one after the other along the batch."""
+    name, dtype, sizes, rows = "", torch.float32, [], 1
     for part in text.split(":"):
-        if re.fullmatch(r"\d+(x\d+)*", part):
-            sizes = [int(n) for n in part.split("x")]
+        if re.fullmatch(r"(\d+\*)?\d+(x\d+)*", part):
+            many, _, one = part.rpartition("*")
+            sizes, rows = [int(n) for n in one.split("x")], int(many or 1)
         elif isinstance(getattr(torch, part, None), torch.dtype):
             dtype = getattr(torch, part)
         elif part.isidentifier() and not name:
             name = part
         else:
-            raise ExportError(f"--input {text}: expected 3x224x224, 128:int64 or NAME:int64:128, not {part!r}")
-    if 0 in sizes or math.prod(sizes) >= 2**62:
-        raise ExportError(f"--input {text}: " + ("a size of 0" if 0 in sizes else "too large"))
-    return name, torch.empty([2] + sizes, dtype=dtype, device="meta")
+            name_of_size = next((word for word in re.split(r"[x*]", part) if word.isidentifier()), None)
+            raise ExportError(f"--input {text}: expected 3x224x224, 128:int64 or NAME:int64:128, not {part!r}" + (
+                f"; --set {name_of_size}=N gives a size that has a name" if name_of_size else ""))
+    if 0 in [rows, *sizes] or math.prod([rows, *sizes]) >= 2**62:
+        raise ExportError(f"--input {text}: " + ("a size of 0" if 0 in [rows, *sizes] else "too large"))
+    return name, torch.empty([SAMPLES * rows] + sizes, dtype=dtype, device="meta")
+
+
+SAMPLES = 2  # of a parsed batch, whose sizes are another's in each run
 
 
 def parsed_batch(texts: Sequence[str]) -> Any:
@@ -56,6 +63,9 @@ def parsed_batch(texts: Sequence[str]) -> Any:
             positional.append(tensor)
     if named and positional:
         raise ExportError("--input: name either all inputs or none")
+    tensors = [*named.values(), *positional]
+    if any(t.shape[0] != SAMPLES and t.dim() < 4 for t in tensors) or texts and tensors[0].shape[0] != SAMPLES:
+        raise ExportError(f"--input {texts[0]}: `*` is for images, beside a first input that has one tensor of a sample")
     return named or (positional[0] if len(positional) == 1 else tuple(positional))
 
 
@@ -66,6 +76,9 @@ def parser_of(called: str) -> argparse.ArgumentParser:
                         help="shape of an input without the batch dimension: 3x224x224, 128:int64, or by name input_ids:int64:128; "
                         "repeat for each input; labels=input_ids passes the same tensor again. Known of timm's, torchvision's and most of "
                         "transformers' models")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=N",
+                        help="the number of a size that --input has by name: --input input_ids:int64:seq --set seq=512. Without --input `hf:` "
+                        "knows seq, and images of vision-language models; repeatable")
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="argument of the callable, or value of the config; repeatable")
     parser.add_argument("--config", default="", metavar="FILE",
                         help="for a transformers class: its config.json, the folder of it, or a model name that transformers finds")
@@ -113,7 +126,7 @@ def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gp
 
 def exported(options: argparse.Namespace) -> str:
     """Writes the spec, and returns it with what verifying it found."""
-    model_named = named(options.model, options.arg, options.config, options.input)
+    model_named = named(options.model, options.arg, options.config, options.input, options.set)
     construction = Construction() if options.on_gpu else None
     batch = parsed_batch(model_named.inputs)
     model = made(model_named, construction)

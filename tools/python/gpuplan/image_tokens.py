@@ -9,7 +9,7 @@ from torch import nn
 
 from gpuplan.construction import constructed
 from gpuplan.values import flat_tensors
-from gpuplan.without_data import batch_on_meta, on_meta
+from gpuplan.without_data import batch_on_meta, on_meta, rows_of_a_sample
 
 
 class ImageTokens(NamedTuple):
@@ -42,7 +42,9 @@ def image_tokens(make: Callable[[], nn.Module], batch: Any) -> Optional[ImageTok
         return None
     try:
         with torch.no_grad():
-            found = model.get_image_features(pixel_values=batch_on_meta(batch["pixel_values"], 1), **asked_of(config, model.get_image_features))
+            pixels = batch["pixel_values"]
+            of_a_sample = batch_on_meta(pixels, rows_of_a_sample(pixels, batch["input_ids"].shape[0]))
+            found = model.get_image_features(pixel_values=of_a_sample, **asked_of(config, model.get_image_features))
     except Exception:  # whatever it asks for besides
         return None
     pooled = getattr(found, "pooler_output", None)

@@ -22,7 +22,7 @@ def main(arguments: List[str]) -> int:
     sources, samples, settings, *words = arguments
     options = parser_of("gpuplan").parse_args(words)
     try:
-        model = named(options.model, options.arg, options.config, options.input)
+        model = named(options.model, options.arg, options.config, options.input, options.set)
         request = Request(model.target, model.arguments, model.config, model.inputs, False, [])
         step = stepping(request, Step(**json.loads(settings)), int(samples), lambda phase: None)
     except GpuplanError as error:

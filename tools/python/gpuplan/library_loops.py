@@ -7,9 +7,7 @@ MODEL is a config.json of transformers, a folder with one, or FILE.py:CALLABLE. 
 it. Samples are tokens of one length; SOURCES gets the files that the model was made of, as door.py writes them."""
 from __future__ import annotations
 
-import ast
 import contextlib
-import difflib
 import gc
 import json
 import os
@@ -21,6 +19,8 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.library_forms import configuration, is_hqq, made_with, quantized, quantized_by_hqq, settings_in
+from gpuplan.source_lines import first_line
 
 STEPS = 3
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -40,7 +40,8 @@ class Loop:
     lora: Optional[Dict[str, Any]] = None
     peft: str = ""  # a configuration of peft's, as Python writes it
     weights: str = ""
-    settings: Dict[str, Any] = field(default_factory=dict)  # of the library's own configuration
+    like_text: str = ""  # trl-sft(packing=True)
+    settings: Dict[str, Any] = field(default_factory=dict)  # what that has of the library's own configuration
 
 
 def model_of(word: str, loop: Loop) -> Any:
@@ -62,8 +63,15 @@ def model_of(word: str, loop: Loop) -> Any:
         raise ExportError(f"{file}: architectures names no class of transformers {transformers.__version__}")
     config = read_config(cls, file, {})
     if loop.weights:
-        return _quantized(cls, config, loop)
-    torch.set_default_dtype(TYPES[loop.precision or "fp32"])  # as from_pretrained(dtype=) does
+        compute, dtype = TYPES[loop.amp or loop.precision or "bf16"], TYPES[loop.precision or "bf16"]
+        if is_hqq(loop.weights):  # which transformers has given up
+            return quantized_by_hqq(_on_the_host(cls, config, dtype), loop.weights, compute)
+        return quantized(cls, config, loop.weights, compute, dtype, loop.like != "infer")
+    return _on_the_host(cls, config, TYPES[loop.precision or "fp32"])
+
+
+def _on_the_host(cls: Any, config: Any, dtype: torch.dtype) -> Any:
+    torch.set_default_dtype(dtype)  # as from_pretrained(dtype=) does
     try:
         with _without_initialization():
             model = cls(config)
@@ -82,18 +90,12 @@ def _without_initialization() -> Any:
     return no_init_weights()
 
 
-def _quantized(cls: Any, config: Any, loop: Loop) -> Any:
-    import transformers
-    from gpuplan.checkpoints import write_checkpoint
-
-    form: Any = transformers.BitsAndBytesConfig
-    kind, _, how = loop.weights.partition(":")
-    compute = TYPES[loop.amp or loop.precision or "bf16"]
-    stored = form(load_in_8bit=True) if kind == "int8" else form(
-        load_in_4bit=True, bnb_4bit_quant_type=kind, bnb_4bit_compute_dtype=compute, bnb_4bit_use_double_quant=how == "double")
-    with tempfile.TemporaryDirectory() as folder:
-        write_checkpoint(folder, cls, config, torch.bfloat16)
-        return cls.from_pretrained(folder, quantization_config=stored, dtype=torch.bfloat16, device_map={"": 0}, use_safetensors=True)
+def all_linear(model: Any) -> Any:
+    """What peft calls so; of a library's modules, which peft's word does not know, the names."""
+    if any(isinstance(m, torch.nn.Linear) and m is not model.get_output_embeddings() for m in model.modules()):
+        return "all-linear"
+    head = model.get_output_embeddings()
+    return sorted({path.rpartition(".")[2] for path, m in model.named_modules() if hasattr(m, "in_features") and m is not head})
 
 
 def adapters_of(loop: Loop, model: Any) -> Any:
@@ -103,37 +105,10 @@ def adapters_of(loop: Loop, model: Any) -> Any:
         return None
     import peft
 
-    targets = loop.lora["targets"]
+    targets = all_linear(model) if loop.lora["targets"] == ["all-linear"] and loop.weights else loop.lora["targets"]
     return peft.LoraConfig(r=loop.lora["r"], lora_alpha=loop.lora["alpha"], lora_dropout=loop.lora["dropout"], use_dora=loop.lora["dora"],
                            target_modules="all-linear" if targets == ["all-linear"] else targets,
                            modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
-
-
-def configuration(text: str, usual: Dict[str, Any]) -> Any:
-    """Of IA3Config, PrefixTuningConfig(num_virtual_tokens=20) or prefix_tuning: a class of peft's, or the name of its kind."""
-    import peft
-
-    name, arguments = text, {}
-    try:
-        call = ast.parse(text, mode="eval").body
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
-            name = call.func.id
-            arguments = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-        elif not isinstance(call, ast.Name):
-            raise ValueError
-    except (SyntaxError, ValueError):
-        raise ExportError(f"--peft {text}: expected a configuration of peft's, such as IA3Config or "
-                          "PrefixTuningConfig(num_virtual_tokens=20)")
-    kinds = {kind.__name__: kind for kind in vars(peft).values() if isinstance(kind, type) and issubclass(kind, peft.PeftConfig)}
-    short = {kind.lower().replace("config", ""): kind for kind in kinds}
-    found = kinds.get(name) or kinds.get(short.get(name.lower().replace("_", "").replace("-", ""), ""))
-    if found is None:
-        near = difflib.get_close_matches(name, [*kinds, *short], 1)
-        raise ExportError(f"--peft {text}: peft {peft.__version__} has no {name}" + (f": did you mean {near[0]}?" if near else ""))
-    try:
-        return found(**{**usual, **arguments})
-    except (TypeError, ValueError) as refusal:
-        raise ExportError(f"--peft {text}: {refusal}")
 
 
 def tokenizer() -> Any:
@@ -151,6 +126,8 @@ def adapted(model: Any, loop: Loop) -> Any:
     """As peft's documentation does it, before a loop that knows nothing of peft."""
     import peft
 
+    if loop.lora is None and not loop.peft:
+        return model
     on, kind = bool(loop.checkpoint) and loop.checkpoint != "none", {"use_reentrant": loop.checkpoint.endswith("reentrant")}
     prepare: Any = peft.prepare_model_for_kbit_training
     if loop.weights and not loop.precision:
@@ -175,6 +152,8 @@ class OwnLoop:
         if loop.optimizer and loop.optimizer not in OPTIMIZERS:
             raise ExportError(f"--opt {loop.optimizer}: a loop of one's own takes torch.optim's optimizers; --like trainer takes transformers'")
         trained = [p for p in self.model.parameters() if p.requires_grad]
+        if not trained:
+            raise ExportError("nothing is trained: --lora or --peft adds what is, and --mode infer plans the model as it is")
         self.optimizer = OPTIMIZERS[loop.optimizer or "sgd"](trained, lr=0.001)
         self.scaler = torch.amp.GradScaler("cuda", enabled=loop.amp == "fp16")
         self.tokens = whole_batch(loop, samples)
@@ -199,6 +178,23 @@ class OwnLoop:
         self.scaler.update()
 
 
+class OwnInference:
+    """Forwards in eval mode, whose logits are let go."""
+
+    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
+        model = model if loop.weights else model.to("cuda")
+        self.model = (model if loop.lora is None and not loop.peft else adapted(model, loop)).eval()
+        self.loop, self.tokens = loop, whole_batch(loop, samples)
+
+    @torch.no_grad()
+    def train(self) -> None:
+        gc.collect()
+        gc.disable()
+        for _ in range(STEPS):
+            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext():
+                self.model(input_ids=self.tokens)
+
+
 class Tokens(torch.utils.data.Dataset[Dict[str, torch.Tensor]]):
     def __init__(self, rows: int, tokens: int) -> None:
         self.rows, self.tokens = rows, tokens
@@ -220,7 +216,7 @@ def by_trainer(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     checkpoints = {key: settings.pop(key, None) for key in ("gradient_checkpointing", "gradient_checkpointing_kwargs")}
     if loop.weights:  # which peft enables for it
         checkpoints = {}
-    arguments = transformers.TrainingArguments(**settings, **{k: v for k, v in checkpoints.items() if v is not None})
+    arguments = made_with(transformers.TrainingArguments, {**settings, **{k: v for k, v in checkpoints.items() if v is not None}}, f"--like {loop.like_text}")
     if not loop.weights:
         loop.checkpoint = ""  # Trainer enables them
     on_gpu = model if loop.weights else model.to("cuda")  # before peft adds to it, as plans by --lora have it
@@ -246,13 +242,17 @@ def common_settings(loop: Loop, samples: int, folder: str) -> Dict[str, Any]:
     return {**settings, **loop.settings}
 
 
+def arguments_of(kind: Any, loop: Loop, samples: int, folder: str) -> Any:
+    return made_with(kind, common_settings(loop, samples, folder), f"--like {loop.like_text}")
+
+
 def sft(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     """Samples of which every token is learned."""
     import trl  # type: ignore[import-not-found, unused-ignore]
     from datasets import Dataset  # type: ignore[import-not-found, unused-ignore]
 
     data = Dataset.from_dict({"input_ids": [[0] * loop.seq] * (samples * STEPS)})
-    return trl.SFTTrainer(model=model, args=trl.SFTConfig(**common_settings(loop, samples, folder)), train_dataset=data,
+    return trl.SFTTrainer(model=model, args=arguments_of(trl.SFTConfig, loop, samples, folder), train_dataset=data,
                           processing_class=tokenizer(), peft_config=adapters_of(loop, model))
 
 
@@ -266,11 +266,12 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
                               "rejected": [answer] * (samples * STEPS)})
     adapters = adapters_of(loop, model)
     beside = {} if adapters is not None else {"ref_model": model_of(loop.settings.pop("model"), loop)}
-    return trl.DPOTrainer(model=model, args=trl.DPOConfig(**common_settings(loop, samples, folder)), train_dataset=data,
+    return trl.DPOTrainer(model=model, args=arguments_of(trl.DPOConfig, loop, samples, folder), train_dataset=data,
                           processing_class=tokenizer(), peft_config=adapters, **beside)
 
 
-LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {"trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "pytorch": OwnLoop}
+LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {
+    "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "pytorch": OwnLoop, "infer": OwnInference}
 
 
 def main(arguments: List[str]) -> int:
@@ -281,6 +282,8 @@ def main(arguments: List[str]) -> int:
     try:
         loop = Loop(**json.loads(settings))
         with tempfile.TemporaryDirectory() as folder:
+            if loop.like != "infer":
+                loop.settings = settings_in(loop.like_text)
             if loop.like == "trl-dpo" and loop.lora is None and not loop.peft:
                 loop.settings["model"] = word
             trainer = LOOPS[loop.like](loop, model_of(word, loop), int(samples), folder)
@@ -292,6 +295,9 @@ def main(arguments: List[str]) -> int:
         return error.exit_code
     except ModuleNotFoundError as error:
         sys.stderr.write(f"error: {sys.executable} does not have {error.name}, which is run: pip install {error.name}\n")
+        return ExportError("").exit_code
+    except Exception as error:  # whatever the library raises, which is why it cannot be planned
+        sys.stderr.write(f"error: the library's own code ended with {type(error).__name__}: {first_line(error)}\n")
         return ExportError("").exit_code
     torch.cuda.synchronize()
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -36,7 +36,7 @@ IN_PLACE_WITHOUT_RESULT = frozenset(["__setitem__"])
 class Recorder(TorchFunctionMode):
     """Records calls while a model runs."""
 
-    def __init__(self, model: nn.Module, asked: AskedType, samples: int = 0):
+    def __init__(self, model: nn.Module, asked: AskedType, rows: AbstractSet[int] = frozenset()):
         super().__init__()
         self.model, self.asked = model, asked
         self.paths = {id(m): name for name, m in model.named_modules()}
@@ -71,7 +71,7 @@ class Recorder(TorchFunctionMode):
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
-        self.samples = samples  # of the batch where each is followed as all of them; else 0
+        self.rows = rows  # of the batch and of its images, where each is followed as all of them
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
     # last Value's death says.
@@ -124,8 +124,9 @@ class Recorder(TorchFunctionMode):
         """What a cat or stack puts together again, sample by sample."""
         listed = args[0] if args and isinstance(args[0], (tuple, list)) else ()
         values = {self.values.get(id(t)) for t in listed}
-        value = values.pop() if len(values) == 1 and len(listed) == self.samples and name in ("cat", "concat", "stack") else None
-        return value.sample_of if value is not None and [*args[1:], kwargs.get("dim", 0)][0] == 0 else None
+        whole = getattr(values.pop(), "sample_of", None) if len(values) == 1 and name in ("cat", "concat", "stack") else None
+        is_whole = whole is not None and whole.shape[0] == len(listed) and [*args[1:], kwargs.get("dim", 0)][0] == 0
+        return whole if is_whole else None
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
         name = function_name(func)
@@ -145,7 +146,7 @@ class Recorder(TorchFunctionMode):
                 return answer
         if self.asks_for_gradient(name, func, args, kwargs):
             return args[0] if name == "requires_grad_" else None
-        if name == "unbind" and self.samples and args[0].shape[:1] == (self.samples,) and [*args[1:], kwargs.get("dim", 0)][0] == 0:
+        if name == "unbind" and args[0].dim() and args[0].shape[0] in self.rows and [*args[1:], kwargs.get("dim", 0)][0] == 0:
             return self.one_by_one(args[0])
         if name in SILENT:
             return func(*args, **kwargs)

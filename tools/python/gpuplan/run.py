@@ -16,16 +16,17 @@ from gpuplan.source_lines import failing_line, failing_module, first_line
 from gpuplan.torch_followed import followed
 from gpuplan.transformers_followed import transformers_recorded
 from gpuplan.values import FOREVER, Call, Frame, Value, flat_tensors, flattened_calls, read_by, unique
-from gpuplan.without_data import batch_on_meta
+from gpuplan.without_data import batch_on_meta, rows_apart, rows_in_line
 
 
-def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, samples: int) -> Recorder:
-    recorder = Recorder(model, asked, samples)
-    recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(batch)])
+def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, one_by_one: bool) -> Recorder:
+    recorder = Recorder(model, asked, {t.shape[0] for t in flat_tensors(batch) if t.dim()} if one_by_one else frozenset())
+    apart = rows_apart(batch)
+    recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(apart)])
     recorder.batch = list(recorder.top.inputs)
     for value in recorder.batch:
         value.kind = "input"
-    recorder.input_names = input_names(batch, recorder)
+    recorder.input_names = input_names(apart, recorder)
     original = nn.Module.__call__
 
     def recorded(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -34,6 +35,7 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     nn.Module.__call__ = recorded  # type: ignore[assignment]
     try:
         with recorder, followed(recorder), transformers_recorded(recorder):
+            batch = rows_in_line(apart, batch)
             out = forward(model, batch)
             recorder.event += 1
             recorder.top.end = recorder.event
@@ -71,10 +73,10 @@ def buffers_put_back(model: nn.Module) -> Iterator[None]:
                 module._buffers[name] = tensor
 
 
-def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, samples: int) -> Recorder:
+def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], asked: AskedType, one_by_one: bool) -> Recorder:
     try:
         with buffers_put_back(model):
-            return run_recorded(model, batch, forward, loss, asked, samples)
+            return run_recorded(model, batch, forward, loss, asked, one_by_one)
     except ExportError:
         raise
     except Exception as e:  # whatever the model's code raises
@@ -163,7 +165,7 @@ def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     refused: Optional[ExportError] = None
     for apart in (False, False, True):
         try:
-            runs = [run_checked(model, batch_on_meta(batch, size, floating), forward, loss, asked, size if apart else 0) for size in TRACED_BATCHES]
+            runs = [run_checked(model, batch_on_meta(batch, size, floating), forward, loss, asked, apart) for size in TRACED_BATCHES]
         except ExportError as e:
             raise refused or e
         try:

@@ -31,7 +31,7 @@ from gpuplan.simulated import simulated_gpu
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown, traced_without_labels
 from gpuplan.values import Value, flat_tensors
 from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_apart, name_ties
-from gpuplan.without_data import call_on_batch, refuse_modules, unwrapped
+from gpuplan.without_data import call_on_batch, refuse_modules, rows_of_a_sample, samples_of, unwrapped
 
 
 def make_sequential(body: Body, entry: Entry) -> None:
@@ -147,7 +147,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
            construction: Optional[Construction] = None, modes: Sequence[str] = MODES, asked: AskedType = AskedType()) -> str:
     """Writes the model's spec to `output` and returns it.
 
-    batch: a tensor, or a tuple or dict of tensors, each with the batch as its first dimension. forward(model, batch):
+    batch: a tensor, or a tuple or dict of tensors, each with the batch as its first dimension, images a multiple of it. forward(model, batch):
     calls the model; the default passes the batch. loss(model, output, batch): returns the loss; tensors that only the
     loss reads are not inputs of the spec. construction: the Construction with which constructed() made the model, for
     a model that is created on the GPU; without it
@@ -161,7 +161,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
         raise ExportError("the batch has no tensors: expected a tensor, or tuples, lists or dicts of them")
     if any(t.dtype.is_complex for t in flat_tensors(batch)):
         raise ExportError("the batch has complex tensors, which no layer supports")
-    first = {t.shape[0] for t in flat_tensors(batch) if t.dim()}
+    first = {t.shape[0] // rows_of_a_sample(t, samples_of(batch)) for t in flat_tensors(batch) if t.dim()}
     if len(first) > 1:
         raise ExportError(f"the first dimensions of the batch's tensors are {' and '.join(map(str, sorted(first)))}: the first one is "
                           "the batch. Give others to the model in forward=, as lambda model, batch: model(batch, other)")

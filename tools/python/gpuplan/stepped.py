@@ -15,15 +15,16 @@ import torch
 from torch import nn
 
 from gpuplan.asked_type import TYPES, converted
-from gpuplan.command_line import parsed_batch
+from gpuplan.command_line import SAMPLES, parsed_batch
 from gpuplan.construction import constructed
+from gpuplan.errors import ExportError
 from gpuplan.image_tokens import image_tokens
 from gpuplan.run import loss_of
 from gpuplan.source_lines import first_line
 from gpuplan.stored import is_stored
 from gpuplan.target import maker
 from gpuplan.values import flat_tensors
-from gpuplan.without_data import call_on_batch, on_meta
+from gpuplan.without_data import call_on_batch, on_meta, rows_of_a_sample
 
 # What a plan calls a figure, and torch.cuda.memory_stats().
 FIGURES = {"requested": "requested_bytes.all.current", "allocated": "allocated_bytes.all.current", "reserved": "reserved_bytes.all.current",
@@ -88,7 +89,7 @@ def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float
 
     def on_gpu(tensor: torch.Tensor, name: str) -> torch.Tensor:
         if id(tensor) not in known:
-            shape = (samples, *tensor.shape[1:])
+            shape = (samples * rows_of_a_sample(tensor, SAMPLES), *tensor.shape[1:])
             known[id(tensor)] = torch.randn(shape, device="cuda").to(dtype) if tensor.is_floating_point() else \
                 torch.zeros(shape, dtype=tensor.dtype, device="cuda")
             if "mask" in name:
@@ -109,7 +110,10 @@ def reads_labels(make: Callable[[], nn.Module], inputs: List[str]) -> bool:
     batch = parsed_batch(inputs)
     if not isinstance(batch, dict) or not LABELS & batch.keys():
         return False
-    model = on_meta(constructed(make)).eval()
+    try:
+        model = on_meta(constructed(make)).eval()
+    except ExportError:  # a library's weights, which are nowhere but on the GPU
+        return False
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return True
     return not runs(model, {name: t for name, t in batch.items() if name not in LABELS}) and runs(model, batch)

@@ -14,7 +14,7 @@ from torch import nn
 
 from gpuplan.construction import Construction, constructed
 from gpuplan.errors import ExportError
-from gpuplan.quantized_transformers import in_its_form
+from gpuplan.quantized_transformers import made_of
 
 
 def read_config(cls: Any, config: str, options: Dict[str, Any]) -> Any:
@@ -99,7 +99,7 @@ def maker(target: str, arguments: Sequence[str], config: str = "") -> Callable[[
             keywords[key] = value
     if made_by_transformers(make):
         made = read_config(make, config, keywords)
-        return lambda: in_its_form(make.from_config(made) if make.__name__.startswith("Auto") else make(made), made)
+        return lambda: made_of(make, made)
     if config:
         raise ExportError(f"--config is for classes of transformers; {target} takes --arg NAME=VALUE")
     return lambda: make(**keywords)

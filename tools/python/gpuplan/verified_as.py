@@ -35,7 +35,7 @@ def main(arguments: List[str]) -> int:
             text = exported_in_type(options, step.precision, step.amp, part)
         else:
             write(part, text)
-        found = verified(part, named(options.model, options.arg, options.config, options.input), options.on_gpu, [step]) if can_verify() else Verdict("", {}, [])
+        found = verified(part, named(options.model, options.arg, options.config, options.input, options.set), options.on_gpu, [step]) if can_verify() else Verdict("", {}, [])
     except GpuplanError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

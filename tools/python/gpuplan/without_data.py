@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ from gpuplan.errors import ExportError
 from gpuplan.layers import class_path
 from gpuplan.source_lines import first_line
 from gpuplan.stored import is_stored, without_data
-from gpuplan.values import dtype_name
+from gpuplan.values import dtype_name, flat_tensors
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -76,24 +76,62 @@ def on_meta(model: nn.Module) -> nn.Module:
     return copied
 
 
-def batch_on_meta(batch: Any, size: int, floating: Optional[torch.dtype] = None, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
-    """The batch without data, of another size, and in another type where it is in floating point; what is one tensor stays one."""
+def with_tensors(batch: Any, of: Callable[[torch.Tensor], torch.Tensor], known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
+    """The batch with of(tensor) in the place of each; what is one tensor stays one."""
     known = {} if known is None else known
     if isinstance(batch, torch.Tensor):
-        if batch.dim() == 0:
-            raise ExportError("a tensor of the batch is a scalar, but its first dimension must be the batch: pass it to the model in "
-                              "forward=, as lambda model, batch: model(batch, other)")
         if id(batch) not in known:
-            dtype = floating if floating is not None and batch.is_floating_point() else batch.dtype
-            known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=dtype, device="meta")
+            known[id(batch)] = of(batch)
         return known[id(batch)]
     if isinstance(batch, dict) or hasattr(batch, "keys"):
-        made = {k: batch_on_meta(batch[k], size, floating, known) for k in batch.keys()}
+        made = {k: with_tensors(batch[k], of, known) for k in batch.keys()}
         return made if type(batch) is dict or not isinstance(batch, dict) else type(batch)(made)
     if isinstance(batch, (tuple, list)):
-        made_list = [batch_on_meta(v, size, floating, known) for v in batch]
+        made_list = [with_tensors(v, of, known) for v in batch]
         return type(batch)(*made_list) if hasattr(batch, "_fields") else type(batch)(made_list)
     return batch
+
+
+def samples_of(batch: Any) -> int:
+    """As many as the first tensor has. Others may have several rows for each: the images of a text, one after the other."""
+    return next((t.shape[0] for t in flat_tensors(batch) if t.dim() > 0), 1)
+
+
+def rows_of_a_sample(tensor: torch.Tensor, samples: int) -> int:
+    """Several of images alone; of others a first dimension that is not the batch is more often something else."""
+    several = tensor.dim() >= 4 and samples > 0 and tensor.shape[0] > 0 and tensor.shape[0] % samples == 0
+    return tensor.shape[0] // samples if several else 1
+
+
+def batch_on_meta(batch: Any, size: int, floating: Optional[torch.dtype] = None) -> Any:
+    """The batch without data, of another size, and in another type where it is in floating point."""
+    samples = samples_of(batch)
+
+    def resized(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0:
+            raise ExportError("a tensor of the batch is a scalar, but its first dimension must be the batch: pass it to the model in "
+                              "forward=, as lambda model, batch: model(batch, other)")
+        dtype = floating if floating is not None and tensor.is_floating_point() else tensor.dtype
+        return torch.empty((size * rows_of_a_sample(tensor, samples),) + tuple(tensor.shape[1:]), dtype=dtype, device="meta")
+
+    return with_tensors(batch, resized)
+
+
+def rows_apart(batch: Any) -> Any:
+    """A batch in which each tensor has the samples first, and then the rows of a sample where there are several."""
+    samples = samples_of(batch)
+
+    def apart(tensor: torch.Tensor) -> torch.Tensor:
+        rows = rows_of_a_sample(tensor, samples)
+        return tensor if rows == 1 else torch.empty((samples, rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+
+    return with_tensors(batch, apart)
+
+
+def rows_in_line(batch: Any, was: Any) -> Any:
+    """What rows_apart() made, as views of the shape that it was in."""
+    shapes = {id(a): t.shape for a, t in zip(flat_tensors(batch), flat_tensors(was))}
+    return with_tensors(batch, lambda t: t if t.shape == shapes[id(t)] else t.flatten(0, 1))
 
 
 def call_on_batch(model: nn.Module, batch: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 
 from gpuplan.errors import Unsupported
-from gpuplan.functions.arguments import inferred_shape, integers_of, is_view
+from gpuplan.functions.arguments import apart, inferred_shape, integers_of, is_view
 from gpuplan.writer import Writer, handles
 from gpuplan.values import Batch
 
@@ -97,9 +97,19 @@ def write_expand(w: Writer) -> None:
     out = w.results()[0].shape
     padded = (None,) * (len(out) - len(w.x.shape)) + tuple(w.x.shape)
     sizes = ["_" if isinstance(n, Batch) and n != have else -1 if n == have else n for n, have in zip(out, padded)]
-    if any(isinstance(n, Batch) and n.times != 1 and n != have for n, have in zip(out, padded)):
+    several = [d for d, (n, have) in enumerate(zip(out, padded)) if isinstance(n, Batch) and n.times != 1 and n != have]
+    if not several:
+        w.emit("Expand", [("", n) for n in sizes], [w.x], view=True)
+        return
+    if several != [0]:
         raise Unsupported("a multiple of the batch")
-    w.emit("Expand", [("", n) for n in sizes], [w.x], view=True)
+    apart_ = [*apart(out[:1]), *out[1:]]  # the batch and the rows of a sample, which are one dimension of the view that it returns
+    x, wide = w.x, w.inner(apart_)
+    if padded[0] is not None:
+        x = w.inner((1, *w.x.shape))
+        w.emit("Unsqueeze", [("", 0)], [w.x], [x], view=True)
+    w.emit("Expand", [("", n) for n in ["_", apart_[1], *sizes[1:]]], [x], [wide], view=True)
+    w.emit("View", [("", n) for n in inferred_shape(out)], [wide], view=True)
 
 
 @handles("chunk")
