@@ -292,7 +292,8 @@ expect 2 '--weights int8 stores' $model --precision int8
 expect 2 'purely quantized models' $model --weights nf4
 expect 2 'cannot be trained: they are for inference' $model --weights int4 --lora r=8
 expect 2 'did you mean "targets"' $model --lora r=8,target=fc1
-expect 2 '--lora is for training' $model --lora r=8 --mode infer
+expect 2 'on a model of transformers' $model --lora r=8 --mode infer
+expect 2 '--lora is for training' fit $model --lora r=8 --mode infer
 expect 0 '"lora": "r=8,alpha=8,targets=all-linear"' $model -b 2 --lora r=8 --weights nf4 --opt adamw_8bit --format json
 expect 2 'Unsupported optimizer name: lamb' $model --opt lamb8bit
 expect 0 'micro-batches' fit $model --solve micro-batches --batch 8 --gpu t4
@@ -642,7 +643,10 @@ expect 2 '--eval-batch with --peft ia3 is not planned' $llama --peft ia3 --eval-
 expect 2 '--seq-lengths with --like trl-dpo is not planned' $llama --like trl-dpo --seq-lengths "$work/lengths.txt"
 expect 2 '--peft ia3 runs the library' zoo:gpt2 --peft ia3
 expect 2 '--lora and --peft both say' $llama --peft ia3 --lora r=8
-expect 2 '--like accelerate with --peft is not planned' $llama --peft ia3 --like accelerate
+expect 2 '--like infer.merge=True. is for --mode infer' $llama --like 'infer(merge=True)' --lora r=8
+expect 2 '--weights int4:torchao is for gpuplan plan' fit $llama --weights int4:torchao
+expect 2 '--like torchtune is for gpuplan plan' layers $llama --like torchtune
+expect 2 '--like accelerate is not planned by the library' $llama --peft ia3 --like accelerate
 expect 2 '--peft is for gpuplan plan' fit $llama --peft ia3
 expect 2 '--like trl-sft is for gpuplan plan' sweep $llama --over like=trl-sft,trainer
 

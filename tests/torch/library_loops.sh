@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `plan --like trl-sft` and `trl-dpo`, with PyTorch and trl: the plan equals a script of one's own (trl_script.py) under `gpuplan shadow`, whose
-# process takes the same three steps. And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every loop.
+# process takes the same three steps. And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every loop, and
+# libraries' forms of weights (weights_script.py), where they are installed.
 # GPUPLAN names the program.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -39,6 +40,16 @@ equal() { # KIND MODEL BATCH TOKENS FLAGS SETTINGS [ADAPTERS]
     fail "$1 $2 $5: planned ${planned:-nothing: $(tail -n 2 "$work/errors")}, the script ${measured:-none: $(tail -n 2 "$work/errors2")}"
   fi
 }
+agree_on_weights() { # MODEL FORM FLAGS SETTINGS
+  local model=tests/recorded/fine_tuning/models/$1.json planned measured
+  # shellcheck disable=SC2086
+  planned=$(peak_of "$model" --weights "$2" --batch 3 --seq 256 $3)
+  measured=$("$gpuplan" shadow --gpu h200 -q -- "$GPUPLAN_PYTHON" tests/torch/weights_script.py "$model" "$2" "$4" 2>"$work/errors2" | grep '^peaks')
+  if [ -n "$measured" ] && [ "$planned" = "$measured" ]; then ok; else
+    fail "$1 --weights $2 $3: planned ${planned:-nothing: $(tail -n 2 "$work/errors")}, the script ${measured:-none: $(tail -n 2 "$work/errors2")}"
+  fi
+}
+has() { "$GPUPLAN_PYTHON" -c "import $1" >"$work/out" 2>&1; } # MODULE
 equal sft llama 4 512 '--lora r=16 --amp bf16 --checkpoint none' '{"bf16": true, "gradient_checkpointing": false}' 16
 agree llama 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--amp bf16 --seq 512 --batch 4 --opt adamw --loop function'
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
@@ -52,6 +63,15 @@ if [ "${GPUPLAN_TORCH:-}" = all ]; then
   equal sft mistral 2 1024 '--weights nf4 --lora r=8 --amp bf16 --opt paged_adamw8bit --checkpoint block,reentrant' \
     '{"bf16": true, "optim": "paged_adamw_8bit", "gradient_checkpointing_kwargs": {"use_reentrant": true}}' '8 nf4'
   equal dpo llama 3 400 '--lora r=16' '{}' 16
+  if has torchao; then
+    for form in int8:torchao fp8:torchao int4:torchao; do agree_on_weights llama $form '--mode infer' infer; done
+    agree_on_weights qwen2 int8:torchao '--lora r=16 --opt adamw --amp bf16' train
+    agree_on_weights mistral fp8:torchao '--lora r=16 --opt adamw --amp bf16' train
+  fi
+  if has hqq; then
+    agree_on_weights llama int4:hqq '--mode infer' infer
+    agree_on_weights qwen2 int8:hqq '--lora r=16,targets=q_proj+v_proj --opt adamw --amp bf16' train
+  fi
   equal dpo qwen2 2 256 '--amp bf16 --checkpoint none --opt sgd' '{"bf16": true, "gradient_checkpointing": false, "optim": "sgd"}'
 fi
 "$gpuplan" zoo:gpt2 --like trl-sft >"$work/out" 2>&1

@@ -11,6 +11,7 @@
 #include "estimator/base/format.h"
 #include "estimator/base/list_text.h"
 #include "estimator/plan/run_names.h"
+#include "tools/options/library_words.h"
 #include "tools/options/python_step.h"
 #include "tools/options/run_words.h"
 #include "tools/options/words.h"
@@ -25,9 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 2> kTrainers = {"trl-sft", "trl-dpo"};
-constexpr std::array<std::string_view, 4> kLoops = {"pytorch", "trainer", "trl-sft", "trl-dpo"};
-constexpr std::array<std::string_view, 4> kLibraries = {"torchao", "hqq", "gptq", "awq"};
+constexpr std::array<std::string_view, 6> kLoops = {"pytorch", "trainer", "trl-sft", "trl-dpo", "torchtune", "infer"};
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
 constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
@@ -52,14 +51,7 @@ std::string transformers_name(const std::string& optimizer) {
 bool infers(const RunOptions& o) { return o.mode == "infer"; }
 // trl-sft, of trl-sft(packing=True), whose settings are those of the library's configuration.
 std::string loop_of(const RunOptions& o) {
-  return infers(o) ? "infer" : o.like.empty() ? "pytorch" : o.like.substr(0, o.like.find('('));
-}
-
-// Forms that are the libraries' own, whose code makes and multiplies them: int4:torchao, HqqConfig(nbits=3).
-bool is_library_form(const std::string& weights) {
-  const std::size_t colon = weights.find(':');
-  return weights.find("Config") != std::string::npos ||
-         (colon != std::string::npos && std::ranges::find(kLibraries, weights.substr(colon + 1)) != kLibraries.end());
+  return !o.like.empty() ? o.like.substr(0, o.like.find('(')) : infers(o) ? "infer" : "pytorch";
 }
 
 // config.json or its folder, or FILE.py:CALLABLE.
@@ -119,11 +111,12 @@ std::string settings_of(const RunOptions& o, const RunConfig& run) {
 std::string words_of_loop(const RunOptions& o) {
   const std::string loop = loop_of(o);
   const std::size_t settings = o.like.find('(');
-  std::string text = (loop == "trl-dpo"   ? "trl's DPOTrainer of "
-                      : loop == "trl-sft" ? "trl's SFTTrainer of "
-                      : loop == "trainer" ? "transformers' Trainer of "
-                      : loop == "infer"   ? "forwards of "
-                                          : "steps of ") +
+  std::string text = (loop == "trl-dpo"     ? "trl's DPOTrainer of "
+                      : loop == "trl-sft"   ? "trl's SFTTrainer of "
+                      : loop == "trainer"   ? "transformers' Trainer of "
+                      : loop == "infer"     ? "forwards of "
+                      : loop == "torchtune" ? "torchtune's recipe for one GPU of "
+                                            : "steps of ") +
                      o.model + ", samples of " + (o.seq.empty() ? kUsualTokens : o.seq) + " tokens";
   for (const auto& [flag, value] : {std::pair{"--peft ", &o.peft},
                                     {"--lora ", &o.lora},
@@ -164,33 +157,52 @@ std::string batches_of_loop(const RunConfig& run) {
 std::string library_asked(const RunOptions& o) {
   return !o.peft.empty()              ? "--peft " + o.peft
          : is_library_form(o.weights) ? "--weights " + o.weights
+         : o.like.empty()             ? "--lora " + o.lora
                                       : "--like " + o.like;
 }
 
 bool is_library_loop(const RunOptions& o) {
-  return !o.peft.empty() || is_library_form(o.weights) || o.like.find('(') != std::string::npos ||
-         std::ranges::find(kTrainers, o.like) != kTrainers.end();
+  return !o.peft.empty() || is_library_form(o.weights) || is_library_like(o.like) || (infers(o) && !o.lora.empty());
 }
 
-RunOptions learned_library_loop(const RunOptions& options) {
-  RunOptions flags = of_the_trace(options);
-  RunOptions rest = options;  // every flag is understood before code runs
+namespace {
+
+// Every flag is understood before code runs.
+RunConfig config_beside_library(const RunOptions& options) {
+  RunOptions rest = options;
   rest.like.clear();
   rest.peft.clear();
   rest.optimizer.clear();  // the library's names are its own
   if (is_library_form(options.weights)) rest.weights.clear();
-  if (!infers(options) && std::ranges::find(kLoops, loop_of(options)) == kLoops.end())
+  RunConfig run = run_config([&] {
+    RunOptions without = rest;
+    if (infers(options)) without.lora.clear();
+    return without;
+  }());
+  if (infers(options) && !options.lora.empty()) {
+    rest.mode.clear();
+    run.lora = run_config(rest).lora;
+  }
+  return run;
+}
+
+}  // namespace
+
+RunOptions learned_library_loop(const RunOptions& options) {
+  RunOptions flags = of_the_trace(options);
+  if (std::ranges::find(kLoops, loop_of(options)) == kLoops.end())
     throw Error("--like " + options.like + " is not planned by the library's own code", ErrorKind::usage)
-        .help(
-            "--like pytorch, trainer, trl-sft or trl-dpo; the last three also with settings: 'trl-sft(packing=True)'");
+        .help("--like pytorch, trainer, trl-sft, trl-dpo or torchtune, also with settings: 'trl-sft(packing=True)'");
   if (!options.peft.empty() && !options.lora.empty())
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
-  const RunConfig run = run_config(rest);
-  if (run.mode == Mode::infer && !options.like.empty())
-    throw Error("--like " + options.like + " is a loop of training", ErrorKind::usage).help("leave out --mode infer");
+  const RunConfig run = config_beside_library(options);
+  if (infers(options) != (loop_of(options) == "infer"))
+    throw Error("--like " + options.like + (infers(options) ? " is a loop of training" : " is for --mode infer"),
+                ErrorKind::usage)
+        .help(infers(options) ? "leave out --mode infer" : "--mode infer --like 'infer(merge=True)'");
   refuse_other_values(options, run);
   refuse_untrusted_code(options);
-  const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(rest).gpu;
+  const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(options).gpu;
   const std::string batches = batches_of_loop(run);
   const Interpreter i = interpreter();
   const fs::path trace =

@@ -1,4 +1,5 @@
 // From the flags to a RunConfig.
+#include "tools/options/library_words.h"
 #include "tools/options/run_values.h"
 
 namespace gpuplan {
@@ -84,7 +85,10 @@ RunConfig read_run_config(const RunOptions& o) {
   if (!o.peft.empty())
     throw Error("--peft is for gpuplan plan, which runs peft", ErrorKind::usage)
         .help("--lora r=16 adds adapters by rules");
-  if (o.like == "trl-sft" || o.like == "trl-dpo")
+  if (is_library_form(o.weights))
+    throw Error("--weights " + o.weights + " is for gpuplan plan, which runs the library's own code", ErrorKind::usage)
+        .help("here they are int8, int4, fp8, nf4, nf4:double, fp4 or fp4:double");
+  if (is_library_like(o.like))
     throw Error("--like " + o.like + " is for gpuplan plan, which runs the library's own trainer", ErrorKind::usage)
         .help("here it is pytorch, trainer, accelerate or lightning");
   run.like = word_or("--like", o.like, Like::pytorch);

@@ -54,9 +54,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "Kernels of a decoder's norms, gated products, rotation and loss: liger is use_liger_kernel=True (torch)");
   add(run, "--loop", o.loop, "plain|function|loss_only",
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
-  add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning|trl-sft|trl-dpo",
-      "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's, Lightning's or trl's "
-      "(pytorch)");
+  add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning|trl-sft|trl-dpo|torchtune",
+      "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's, Lightning's, trl's or "
+      "torchtune's (pytorch); with settings 'trl-sft(packing=True)'; see gpuplan explain like");
   add(run, "--step", o.step, "steady|first", "Which step to report: the first, or one in steady state (steady)");
   const char* const saving = "Saving memory";
   add(saving, "--micro-batches", o.micro_batches, "N",
@@ -73,9 +73,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "Trains adapters beside frozen weights (peft): r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj");
   add(saving, "--peft", o.peft, "CONFIG(...)",
       "Any of peft's adapters, by running peft: IA3Config, PrefixTuningConfig(num_virtual_tokens=20), ...");
-  add(saving, "--weights", o.weights, "nf4|fp4|int8|...",
+  add(saving, "--weights", o.weights, "nf4|int8|int4:gptq|...",
       "Form of the weights: bitsandbytes' nf4, fp4 (nf4:double) or int8, with --lora or for inference; int4, fp8 for "
-      "inference");
+      "inference; a library's own: int4:torchao, fp8:torchao, int4:hqq, int4:gptq, int4:awq");
   const char* const tokens = "Generation (--mode infer, models with a variable seq)";
   add(tokens, "--phase", o.phase, "prefill|decode", "Pass over the prompt, or pass that generates the last token");
   add(tokens, "--prompt", o.prompt, "N", "Length of the prompt, in tokens");

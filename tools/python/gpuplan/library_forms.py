@@ -17,7 +17,7 @@ def _four_bits(kind: str, double: bool, compute: torch.dtype) -> Tuple[str, Dict
 
 
 def _torchao(name: str, arguments: Dict[str, Any], compute: torch.dtype) -> Tuple[str, Dict[str, Any]]:
-    from torchao import quantization  # type: ignore[import-not-found, unused-ignore]
+    from torchao import quantization  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return "TorchAoConfig", {"quant_type": getattr(quantization, name)(**arguments)}
 
@@ -59,8 +59,8 @@ def is_hqq(weights: str) -> bool:
 def quantized_by_hqq(model: Any, weights: str, compute: torch.dtype) -> Any:
     """By hqq itself, which moves each weight of a model on the host to the GPU and quantizes it there. weights: int4:hqq, int8:hqq or
     BaseQuantizeConfig(nbits=3, group_size=64)."""
-    from hqq.core.quantize import BaseQuantizeConfig  # type: ignore[import-not-found, unused-ignore]
-    from hqq.models.hf.base import AutoHQQHFModel  # type: ignore[import-not-found, unused-ignore]
+    from hqq.core.quantize import BaseQuantizeConfig  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from hqq.models.hf.base import AutoHQQHFModel  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     text = weights if weights.startswith("Base") else f"BaseQuantizeConfig(nbits={weights[3]}, group_size=64)"
     try:
@@ -81,15 +81,19 @@ def configuration(text: str, usual: Dict[str, Any]) -> Any:
     return called(text, "--peft", "peft", kinds, "IA3Config or PrefixTuningConfig(num_virtual_tokens=20)", usual)
 
 
-def settings_in(text: str) -> Dict[str, Any]:
-    """Of trl-sft(packing=True) what is in parentheses."""
+def settings_in(text: str, flags: Dict[str, str]) -> Dict[str, Any]:
+    """Of trl-sft(packing=True) what is in parentheses. flags: settings that are given otherwise."""
     _, given, rest = text.partition("(")
     try:
         call = ast.parse(f"f({rest}" if given else "f()", mode="eval").body
         assert isinstance(call, ast.Call) and not call.args
-        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (AssertionError, SyntaxError, ValueError):
         raise ExportError(f"--like {text}: expected settings of the library's, as Python writes them: trl-sft(packing=True)")
+    for key in settings:
+        if key in flags:
+            raise ExportError(f"--like {text}: {key} is " + (f"what {flags[key]} gives" if flags[key] else "the plan's: it takes three steps"))
+    return settings
 
 
 def called(text: str, flag: str, library: str, kinds: Dict[str, Any], example: str, usual: Dict[str, Any] = {}) -> Any:
@@ -116,7 +120,7 @@ def _value(node: ast.expr) -> Any:
     """A literal, or a configuration of torchao's, as TorchAoConfig takes one."""
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
-    from torchao import quantization  # type: ignore[import-not-found, unused-ignore]
+    from torchao import quantization  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     kind = getattr(quantization, getattr(node.func, "id", ""), None)
     if not isinstance(kind, type) or node.args:

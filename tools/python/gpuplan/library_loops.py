@@ -7,42 +7,20 @@ MODEL is a config.json of transformers, a folder with one, or FILE.py:CALLABLE. 
 it. Samples are tokens of one length; SOURCES gets the files that the model was made of, as door.py writes them."""
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import os
 import sys
 import tempfile
-from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List
 
 import torch
 
 from gpuplan.errors import ExportError, GpuplanError
-from gpuplan.library_forms import configuration, is_hqq, made_with, quantized, quantized_by_hqq, settings_in
+from gpuplan.adapted import STEPS, TYPES, Loop, adapted, adapters_of
+from gpuplan.library_forms import is_hqq, made_with, quantized, quantized_by_hqq, settings_in
+from gpuplan.own_loop import OwnInference, OwnLoop
 from gpuplan.source_lines import first_line
-
-STEPS = 3
-TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-
-
-@dataclass
-class Loop:
-    """How steps are taken, by gpuplan's flags; what is empty or None was not given."""
-
-    like: str
-    seq: int = 512
-    micro_batches: int = 1
-    amp: str = ""
-    precision: str = ""
-    checkpoint: str = ""  # none, block or block,reentrant
-    optimizer: str = ""  # by transformers' name
-    lora: Optional[Dict[str, Any]] = None
-    peft: str = ""  # a configuration of peft's, as Python writes it
-    weights: str = ""
-    like_text: str = ""  # trl-sft(packing=True)
-    settings: Dict[str, Any] = field(default_factory=dict)  # what that has of the library's own configuration
-
+from gpuplan.torchtune_recipe import Recipe
 
 def model_of(word: str, loop: Loop) -> Any:
     if ".py:" in word:
@@ -62,6 +40,8 @@ def model_of(word: str, loop: Loop) -> Any:
     if cls is None:
         raise ExportError(f"{file}: architectures names no class of transformers {transformers.__version__}")
     config = read_config(cls, file, {})
+    if loop.like == "torchtune":
+        return config  # its models are its own
     if loop.weights:
         compute, dtype = TYPES[loop.amp or loop.precision or "bf16"], TYPES[loop.precision or "bf16"]
         if is_hqq(loop.weights):  # which transformers has given up
@@ -90,25 +70,9 @@ def _without_initialization() -> Any:
     return no_init_weights()
 
 
-def all_linear(model: Any) -> Any:
-    """What peft calls so; of a library's modules, which peft's word does not know, the names."""
-    if any(isinstance(m, torch.nn.Linear) and m is not model.get_output_embeddings() for m in model.modules()):
-        return "all-linear"
-    head = model.get_output_embeddings()
-    return sorted({path.rpartition(".")[2] for path, m in model.named_modules() if hasattr(m, "in_features") and m is not head})
-
-
-def adapters_of(loop: Loop, model: Any) -> Any:
-    if loop.peft:
-        return configuration(loop.peft, {"task_type": "CAUSAL_LM"} if hasattr(model, "prepare_inputs_for_generation") else {})
-    if loop.lora is None:
-        return None
-    import peft
-
-    targets = all_linear(model) if loop.lora["targets"] == ["all-linear"] and loop.weights else loop.lora["targets"]
-    return peft.LoraConfig(r=loop.lora["r"], lora_alpha=loop.lora["alpha"], lora_dropout=loop.lora["dropout"], use_dora=loop.lora["dora"],
-                           target_modules="all-linear" if targets == ["all-linear"] else targets,
-                           modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
+# Settings that gpuplan's flags give.
+FLAGS = {"per_device_train_batch_size": "--batch", "batch_size": "--batch", "gradient_accumulation_steps": "--micro-batches", "max_length": "--seq",
+         "optim": "--opt", "optimizer": "--opt", "model": "the model", "dtype": "--precision", "max_steps": "", "max_steps_per_epoch": "", "output_dir": ""}
 
 
 def tokenizer() -> Any:
@@ -120,79 +84,6 @@ def tokenizer() -> Any:
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     cls: Any = transformers.PreTrainedTokenizerFast
     return cls(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
-
-
-def adapted(model: Any, loop: Loop) -> Any:
-    """As peft's documentation does it, before a loop that knows nothing of peft."""
-    import peft
-
-    if loop.lora is None and not loop.peft:
-        return model
-    on, kind = bool(loop.checkpoint) and loop.checkpoint != "none", {"use_reentrant": loop.checkpoint.endswith("reentrant")}
-    prepare: Any = peft.prepare_model_for_kbit_training
-    if loop.weights and not loop.precision:
-        model = prepare(model, on, kind)
-    elif on:
-        model.gradient_checkpointing_enable(kind)
-    return peft.get_peft_model(model, adapters_of(loop, model))
-
-
-def whole_batch(loop: Loop, samples: int) -> torch.Tensor:
-    return torch.zeros(samples, loop.seq, dtype=torch.int64, device="cuda")
-
-
-class OwnLoop:
-    """PyTorch's tutorials' step, in a function: its output and loss are gone before the optimizer steps."""
-
-    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
-        from gpuplan.stepped import OPTIMIZERS
-
-        model = model if loop.weights else model.to("cuda")
-        self.model, self.loop = adapted(model, loop).train(), loop
-        if loop.optimizer and loop.optimizer not in OPTIMIZERS:
-            raise ExportError(f"--opt {loop.optimizer}: a loop of one's own takes torch.optim's optimizers; --like trainer takes transformers'")
-        trained = [p for p in self.model.parameters() if p.requires_grad]
-        if not trained:
-            raise ExportError("nothing is trained: --lora or --peft adds what is, and --mode infer plans the model as it is")
-        self.optimizer = OPTIMIZERS[loop.optimizer or "sgd"](trained, lr=0.001)
-        self.scaler = torch.amp.GradScaler("cuda", enabled=loop.amp == "fp16")
-        self.tokens = whole_batch(loop, samples)
-
-    def train(self) -> None:
-        gc.collect()
-        gc.disable()
-        for _ in range(STEPS):
-            self.step()
-
-    def step(self) -> None:
-        self.optimizer.zero_grad()
-        for part in self.tokens.chunk(self.loop.micro_batches):
-            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext():
-                out = self.model(input_ids=part, labels=part)
-                loss = out.loss
-            if self.loop.micro_batches > 1:
-                loss = loss / self.loop.micro_batches
-            self.scaler.scale(loss).backward()
-            del out, loss
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-
-
-class OwnInference:
-    """Forwards in eval mode, whose logits are let go."""
-
-    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
-        model = model if loop.weights else model.to("cuda")
-        self.model = (model if loop.lora is None and not loop.peft else adapted(model, loop)).eval()
-        self.loop, self.tokens = loop, whole_batch(loop, samples)
-
-    @torch.no_grad()
-    def train(self) -> None:
-        gc.collect()
-        gc.disable()
-        for _ in range(STEPS):
-            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext():
-                self.model(input_ids=self.tokens)
 
 
 class Tokens(torch.utils.data.Dataset[Dict[str, torch.Tensor]]):
@@ -248,8 +139,8 @@ def arguments_of(kind: Any, loop: Loop, samples: int, folder: str) -> Any:
 
 def sft(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     """Samples of which every token is learned."""
-    import trl  # type: ignore[import-not-found, unused-ignore]
-    from datasets import Dataset  # type: ignore[import-not-found, unused-ignore]
+    import trl  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from datasets import Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     data = Dataset.from_dict({"input_ids": [[0] * loop.seq] * (samples * STEPS)})
     return trl.SFTTrainer(model=model, args=arguments_of(trl.SFTConfig, loop, samples, folder), train_dataset=data,
@@ -258,8 +149,8 @@ def sft(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
 def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     """Pairs: half of each text is the prompt. A model that is trained whole has another one beside it."""
-    import trl  # type: ignore[import-not-found, unused-ignore]
-    from datasets import Dataset  # type: ignore[import-not-found, unused-ignore]
+    import trl  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from datasets import Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     prompt, answer = " ".join(["a"] * (loop.seq // 2)), " ".join(["a"] * (loop.seq - loop.seq // 2 - 1))  # and an end
     data = Dataset.from_dict({"prompt": [prompt + " "] * (samples * STEPS), "chosen": [answer] * (samples * STEPS),
@@ -271,7 +162,7 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
 
 LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {
-    "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "pytorch": OwnLoop, "infer": OwnInference}
+    "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "torchtune": Recipe, "pytorch": OwnLoop, "infer": OwnInference}
 
 
 def main(arguments: List[str]) -> int:
@@ -282,8 +173,7 @@ def main(arguments: List[str]) -> int:
     try:
         loop = Loop(**json.loads(settings))
         with tempfile.TemporaryDirectory() as folder:
-            if loop.like != "infer":
-                loop.settings = settings_in(loop.like_text)
+            loop.settings = settings_in(loop.like_text, FLAGS)
             if loop.like == "trl-dpo" and loop.lora is None and not loop.peft:
                 loop.settings["model"] = word
             trainer = LOOPS[loop.like](loop, model_of(word, loop), int(samples), folder)
@@ -294,6 +184,9 @@ def main(arguments: List[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except ModuleNotFoundError as error:
+        if "." in str(error.name):  # of two packages that are not of one time
+            sys.stderr.write(f"error: what is installed for {sys.executable} does not work together: {error}\n")
+            return ExportError("").exit_code
         sys.stderr.write(f"error: {sys.executable} does not have {error.name}, which is run: pip install {error.name}\n")
         return ExportError("").exit_code
     except Exception as error:  # whatever the library raises, which is why it cannot be planned

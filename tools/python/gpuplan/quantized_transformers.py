@@ -40,7 +40,7 @@ def made_of(cls: Any, config: Any) -> nn.Module:
 def loaded(cls: Any, config: Any, quantization: Any, dtype: torch.dtype) -> nn.Module:
     """What from_pretrained() makes on the GPU of a checkpoint of such a model, which is quantized as it is read, or has been."""
     from gpuplan.checkpoints import write_checkpoint
-    from transformers.quantizers import AutoHfQuantizer
+    from transformers.quantizers.auto import AutoHfQuantizer
 
     config = copy.deepcopy(config)
     config.quantization_config = quantization
@@ -52,7 +52,8 @@ def loaded(cls: Any, config: Any, quantization: Any, dtype: torch.dtype) -> nn.M
         with tempfile.TemporaryDirectory() as folder:
             write_checkpoint(folder, cls, config, dtype, AutoHfQuantizer.from_config(quantization, pre_quantized=True) if has_been else None)
             given = {} if has_been else {"quantization_config": quantization}
-            return cls.from_pretrained(folder, **given, dtype=dtype, device_map={"": 0}, use_safetensors=True)
+            model: nn.Module = cls.from_pretrained(folder, **given, dtype=dtype, device_map={"": 0}, use_safetensors=True)
+            return model
     except (ImportError, ValueError, RuntimeError, OSError) as e:
         raise ExportError(f"transformers does not load weights that are stored by {method} here: {type(e).__name__}: {first_line(e)}") from e
 
@@ -62,7 +63,7 @@ def in_its_form(model: nn.Module, config: Any) -> nn.Module:
     method = method_of(config)
     if not method:
         return model
-    from transformers.quantizers import AutoHfQuantizer
+    from transformers.quantizers.auto import AutoHfQuantizer
 
     given = config.quantization_config
     try:

@@ -1,0 +1,133 @@
+"""A training loop of one's own, as PyTorch's tutorials have it, and the libraries that people put into one."""
+from __future__ import annotations
+
+import contextlib
+import gc
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from gpuplan.adapted import STEPS, TYPES, Loop, adapted
+from gpuplan.errors import ExportError
+from gpuplan.library_forms import made_with
+
+
+@dataclass
+class Own:
+    """What --like 'pytorch(...)' gives."""
+
+    float8: str = ""  # a recipe of torchao.float8: tensorwise, rowwise, rowwise_with_gw_hp
+    cut_cross_entropy: bool = False
+    save_on_cpu: bool = False  # what autograd saves waits in pinned memory of the host
+    compile: bool = False
+    activation_memory_budget: float = 1.0  # of the compiled graph
+
+
+class OnlyLoss(NamedTuple):
+    loss: torch.Tensor
+
+
+def whole_batch(loop: Loop, samples: int) -> torch.Tensor:
+    return torch.zeros(samples, loop.seq, dtype=torch.int64, device="cuda")
+
+
+class OwnLoop:
+    """A step is a function: its output and loss are gone before the optimizer steps."""
+
+    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
+        from gpuplan.stepped import OPTIMIZERS
+
+        own: Own = made_with(Own, loop.settings, f"--like {loop.like_text}")
+        model = model if loop.weights else model.to("cuda")
+        self.model, self.loop, self.own = adapted(model, loop).train(), loop, own
+        if loop.lora is None and not loop.peft and loop.checkpoint not in ("", "none"):
+            self.model.gradient_checkpointing_enable({"use_reentrant": loop.checkpoint.endswith("reentrant")})
+        if own.float8:
+            self.model = with_float8(self.model, own.float8)
+        if loop.optimizer and loop.optimizer not in OPTIMIZERS:
+            raise ExportError(f"--opt {loop.optimizer}: a loop of one's own takes torch.optim's optimizers; --like trainer takes transformers'")
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        if not trained:
+            raise ExportError("nothing is trained: --lora or --peft adds what is, and --mode infer plans the model as it is")
+        self.optimizer = OPTIMIZERS[loop.optimizer or "sgd"](trained, lr=0.001)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=loop.amp == "fp16")
+        self.tokens = whole_batch(loop, samples)
+        if own.compile or own.activation_memory_budget != 1:
+            import torch._functorch.config as graphs
+
+            graphs.activation_memory_budget = own.activation_memory_budget
+            self.model = torch.compile(self.model)
+
+    def train(self) -> None:
+        gc.collect()
+        gc.disable()
+        for _ in range(STEPS):
+            self.step()
+
+    def outputs_of(self, part: torch.Tensor) -> Any:
+        """With a loss; the logits stay beside it until the step lets them go."""
+        if not self.own.cut_cross_entropy:
+            return self.model(input_ids=part, labels=part)
+        from cut_cross_entropy import linear_cross_entropy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        model = getattr(self.model, "base_model", self.model)  # of peft's
+        model = getattr(model, "model", model) if hasattr(self.model, "peft_config") else self.model
+        hidden = model.model(input_ids=part).last_hidden_state
+        return OnlyLoss(linear_cross_entropy(hidden, model.lm_head.weight.to(hidden.dtype), part, shift=True))
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.tokens.zero_()  # a simulated GPU does not know what a kernel that was given them left there
+        for part in self.tokens.chunk(self.loop.micro_batches):
+            on_host = torch.autograd.graph.save_on_cpu(pin_memory=True) if self.own.save_on_cpu else contextlib.nullcontext()
+            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host:
+                out = self.outputs_of(part)
+                loss = out.loss
+            if self.loop.micro_batches > 1:
+                loss = loss / self.loop.micro_batches
+            self.scaler.scale(loss).backward()
+            del out, loss
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+
+def with_float8(model: Any, recipe: str) -> Any:
+    """Its linear layers whose sizes are multiples of 16, but the head, as torchao's documentation has it."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    try:
+        config = Float8LinearConfig.from_recipe_name(recipe)
+    except (AssertionError, ValueError) as refusal:
+        raise ExportError(f"float8={recipe!r}: {refusal}")
+    head = model.get_output_embeddings()
+    return convert_to_float8_training(model, config=config, module_filter_fn=lambda m, _: m is not head and m.in_features % 16 == 0 and m.out_features % 16 == 0)
+
+
+@dataclass
+class Served:
+    """What --like 'infer(...)' gives."""
+
+    merge: bool = False  # adapters into the weights that they are beside, as before serving or saving them
+
+
+class OwnInference:
+    """Forwards in eval mode, whose logits are let go."""
+
+    def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
+        served: Served = made_with(Served, loop.settings, f"--like {loop.like_text}")
+        model = model if loop.weights else model.to("cuda")
+        self.model = adapted(model, loop).eval()
+        if served.merge:
+            if loop.lora is None and not loop.peft:
+                raise ExportError(f"--like {loop.like_text}: there is nothing to merge: --lora or --peft adds adapters")
+            self.model = self.model.merge_and_unload()
+        self.loop, self.tokens = loop, whole_batch(loop, samples)
+
+    @torch.no_grad()
+    def train(self) -> None:
+        gc.collect()
+        gc.disable()
+        for _ in range(STEPS):
+            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext():
+                self.model(input_ids=self.tokens)
