@@ -17,6 +17,7 @@ GENERATION = "computes something in a generation only"
 
 # What has no counterpart, and why.
 WITHOUT: Dict[str, str] = {
+    **dict.fromkeys(["LigerCausalLMLoss", "LigerHead", "LigerRMSNorm", "LigerRotary", "LigerSiLUMul"], "compared within models, tests/recorded/fine_tuning"),
     "AttentionMask": IN_FORWARD, "BertIds": IN_FORWARD, "BidirectionalMask": IN_FORWARD, "CausalMask": IN_FORWARD,
     "OPTPositionIds": IN_FORWARD, "PaddingCheck": IN_FORWARD, "RobertaIds": IN_FORWARD, "WhisperPositionIds": IN_FORWARD,
     "Attribute": NAME, "Rebind": NAME, "HeldByGraph": NAME, "Return": NAME, "ReturnedState": NAME,
