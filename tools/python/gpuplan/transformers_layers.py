@@ -77,7 +77,9 @@ def rotary_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]
 
 def converts_for(frame: Optional[nn.Module], name: str) -> bool:
     """Whether a module of transformers converts what it gives to its child to the type of the child's weight: T5's, which
-    writes the conversion only where the types differ, as under autocast."""
+    writes the conversion only where the types differ, as under autocast. And peft's layers, before the dropout of an adapter."""
+    if type(frame).__module__.startswith("peft.tuners.") and name.partition(".")[0] in ("lora_dropout", "lora_A"):
+        return "self._cast_input_dtype(x, lora_A.weight.dtype)" in source_of(type(frame).forward)
     return type(frame).__module__.startswith("transformers.models.") and \
         f".to(self.{name}.weight.dtype)" in source_of(type(frame).forward)
 
