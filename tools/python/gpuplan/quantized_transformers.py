@@ -55,7 +55,8 @@ def loaded(cls: Any, config: Any, quantization: Any, dtype: torch.dtype) -> nn.M
             model: nn.Module = cls.from_pretrained(folder, **given, dtype=dtype, device_map={"": 0}, use_safetensors=True)
             return model
     except (ImportError, ValueError, RuntimeError, OSError) as e:
-        raise ExportError(f"transformers does not load weights that are stored by {method} here: {type(e).__name__}: {first_line(e)}") from e
+        way_on = " --weights int4:hqq and 'BaseQuantizeConfig(nbits=3, group_size=64)' run hqq itself" if method == "hqq" else ""
+        raise ExportError(f"transformers does not load weights that are stored by {method} here: {type(e).__name__}: {first_line(e)}{way_on}") from e
 
 
 def in_its_form(model: nn.Module, config: Any) -> nn.Module:
