@@ -127,6 +127,7 @@ std::string words_of_loop(const RunOptions& o) {
                                     {"--opt ", &o.optimizer},
                                     {"--micro-batches ", &o.micro_batches}})
     if (!value->empty()) text += std::string(", ") + flag + *value;
+  if (!o.weights.empty() && o.precision.empty()) text += ", the rest in bf16";
   if (settings != std::string::npos) text += ", " + o.like.substr(settings);
   return loop == "pytorch" || loop == "infer" ? text : text + ", and its defaults";
 }
@@ -195,6 +196,8 @@ RunOptions learned_library_loop(const RunOptions& options) {
         .help("--like pytorch, trainer, trl-sft, trl-dpo or torchtune, also with settings: 'trl-sft(packing=True)'");
   if (!options.peft.empty() && !options.lora.empty())
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
+  if (infers(options) && !options.optimizer.empty())
+    throw Error("--opt is for training: leave it out with --mode infer", ErrorKind::usage);
   const RunConfig run = config_beside_library(options);
   if (infers(options) != (loop_of(options) == "infer"))
     throw Error("--like " + options.like + (infers(options) ? " is a loop of training" : " is for --mode infer"),

@@ -56,7 +56,7 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
   add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning|trl-sft|trl-dpo|torchtune",
       "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's, Lightning's, trl's or "
-      "torchtune's (pytorch); with settings 'trl-sft(packing=True)'; see gpuplan explain like");
+      "torchtune's (pytorch); with settings 'trl-sft(packing=True)'; see gpuplan explain loop");
   add(run, "--step", o.step, "steady|first", "Which step to report: the first, or one in steady state (steady)");
   const char* const saving = "Saving memory";
   add(saving, "--micro-batches", o.micro_batches, "N",

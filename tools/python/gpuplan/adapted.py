@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
+from gpuplan.errors import ExportError
 from gpuplan.library_forms import configuration
 
 STEPS = 3
@@ -32,9 +33,9 @@ class Loop:
 
 def all_linear(model: Any) -> Any:
     """What peft calls so; of a library's modules, which peft's word does not know, the names."""
-    if any(isinstance(m, torch.nn.Linear) and m is not model.get_output_embeddings() for m in model.modules()):
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    if any(isinstance(m, torch.nn.Linear) and m is not head for m in model.modules()):
         return "all-linear"
-    head = model.get_output_embeddings()
     return sorted({path.rpartition(".")[2] for path, m in model.named_modules() if hasattr(m, "in_features") and m is not head})
 
 
@@ -46,10 +47,22 @@ def adapters_of(loop: Loop, model: Any) -> Any:
         return None
     import peft
 
-    targets = all_linear(model) if loop.lora["targets"] == ["all-linear"] and loop.weights else loop.lora["targets"]
+    targets = all_linear(model) if loop.lora["targets"] == ["all-linear"] else loop.lora["targets"]
     return peft.LoraConfig(r=loop.lora["r"], lora_alpha=loop.lora["alpha"], lora_dropout=loop.lora["dropout"], use_dora=loop.lora["dora"],
-                           target_modules="all-linear" if targets == ["all-linear"] else targets,
-                           modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
+                           target_modules=targets, modules_to_save=loop.lora["save"] or None, task_type="CAUSAL_LM")
+
+
+def one_adapter_of(loop: Loop, model: Any) -> Any:
+    """Of trainers that add it themselves."""
+    if loop.peft and len(all_adapters_of(loop, model)) > 1:
+        raise ExportError(f"--peft {loop.peft} with --like {loop.like}: the trainer adds one adapter; --like pytorch and trainer take several")
+    return adapters_of(loop, model)
+
+
+def refuse_given_twice(loop: Loop, flags: Dict[str, str]) -> None:
+    """flags: by the library's settings, those of gpuplan's that were given."""
+    for key in loop.settings.keys() & flags.keys():
+        raise ExportError(f"--like {loop.like_text}: {key} is what {flags[key]} gives, which is there, too")
 
 
 def all_adapters_of(loop: Loop, model: Any) -> List[Any]:

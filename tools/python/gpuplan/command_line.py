@@ -22,12 +22,17 @@ from gpuplan.simulated import simulate
 from gpuplan.trace import MODES
 
 
+SAMPLES = 2  # of a parsed batch, whose sizes are another's in each run
+
+
 def parsed_input(text: str) -> Tuple[str, torch.Tensor]:
     """3x224x224; 128:int64 for other types; input_ids:int64:128 for what is passed by name. No sizes: one for a sample; 2*3x224x224: two
     tensors of a sample, one after the other along the batch."""
     name, dtype, sizes, rows = "", torch.float32, [], 1
     for part in text.split(":"):
         if re.fullmatch(r"(\d+\*)?\d+(x\d+)*", part):
+            if sizes:
+                raise ExportError(f"--input {text}: sizes are given twice, the second time as {part!r}")
             many, _, one = part.rpartition("*")
             sizes, rows = [int(n) for n in one.split("x")], int(many or 1)
         elif isinstance(getattr(torch, part, None), torch.dtype):
@@ -41,9 +46,6 @@ def parsed_input(text: str) -> Tuple[str, torch.Tensor]:
     if 0 in [rows, *sizes] or math.prod([rows, *sizes]) >= 2**62:
         raise ExportError(f"--input {text}: " + ("a size of 0" if 0 in [rows, *sizes] else "too large"))
     return name, torch.empty([SAMPLES * rows] + sizes, dtype=dtype, device="meta")
-
-
-SAMPLES = 2  # of a parsed batch, whose sizes are another's in each run
 
 
 def parsed_batch(texts: Sequence[str]) -> Any:

@@ -43,12 +43,12 @@ def quantized(cls: Any, config: Any, weights: str, compute: torch.dtype, dtype: 
 
     if weights in FORMS:
         name, arguments = FORMS[weights](compute)
-        if trains and weights.partition(":")[2] in CHOSEN_ON_GPU:
-            arguments["backend"] = "auto_trainable"  # the kernels that are chosen else have no backward
         form = made_with(getattr(transformers, name), arguments, f"--weights {weights}")
     else:
         kinds = {k: v for k, v in vars(transformers.utils.quantization_config).items() if k.endswith("Config") and isinstance(v, type)}
         form = called(weights, "--weights", "transformers", kinds, "HqqConfig(nbits=4, group_size=64)")
+    if trains and getattr(form, "quant_method", None) in CHOSEN_ON_GPU and getattr(form, "backend", None) in (None, "auto"):
+        form.backend = "auto_trainable"  # the kernels that are chosen else have no backward
     return loaded(cls, config, form, dtype)
 
 

@@ -1,5 +1,5 @@
-"""What the program runs under `gpuplan shadow --learn` for `--like trl-sft` and `trl-dpo`, three steps of a library's own trainer, and
-for `--peft`, steps of a model with any of peft's adapters.
+"""What the program runs under `gpuplan shadow --learn` where a library's own code is asked for: three steps of its trainer or recipe
+(`--like trl-sft`, `torchtune`), with its adapters (`--peft`) or its form of the weights (`--weights int4:gptq`).
 
     python -c '...' SOURCES BATCH '{"like": "trl-sft", "seq": 2048, "lora": {...}, ...}' MODEL
 
@@ -15,15 +15,23 @@ from typing import Any, Callable, Dict, List
 
 import torch
 
+from gpuplan.adapted import STEPS, TYPES, Loop, adapted, one_adapter_of, refuse_given_twice
 from gpuplan.errors import ExportError, GpuplanError
-from gpuplan.adapted import STEPS, TYPES, Loop, adapted, adapters_of
 from gpuplan.library_forms import is_hqq, made_with, quantized, quantized_by_hqq, settings_in
 from gpuplan.own_loop import OwnInference, OwnLoop
 from gpuplan.source_lines import first_line
 from gpuplan.torchtune_recipe import Recipe
 
+# Settings that gpuplan's flags give.
+FLAGS = {"per_device_train_batch_size": "--batch", "batch_size": "--batch", "gradient_accumulation_steps": "--micro-batches", "max_length": "--seq",
+         "optim": "--opt", "optimizer": "--opt", "model": "the model", "dtype": "--precision", "max_steps": "", "max_steps_per_epoch": "", "output_dir": ""}
+
+
 def model_of(word: str, loop: Loop) -> Any:
     if ".py:" in word:
+        for flag, value in (("--weights", loop.weights), ("--like", loop.like if loop.like == "torchtune" else "")):
+            if value:
+                raise ExportError(f"{flag} {value} with {word}: the model is made by its own code; a config.json can be made so")
         from gpuplan.target import maker
 
         return maker(word, [])().to(TYPES[loop.precision or "fp32"])
@@ -68,11 +76,6 @@ def _without_initialization() -> Any:
     except ImportError:
         from transformers.modeling_utils import no_init_weights  # type: ignore[attr-defined, no-redef]
     return no_init_weights()
-
-
-# Settings that gpuplan's flags give.
-FLAGS = {"per_device_train_batch_size": "--batch", "batch_size": "--batch", "gradient_accumulation_steps": "--micro-batches", "max_length": "--seq",
-         "optim": "--opt", "optimizer": "--opt", "model": "the model", "dtype": "--precision", "max_steps": "", "max_steps_per_epoch": "", "output_dir": ""}
 
 
 def tokenizer() -> Any:
@@ -130,6 +133,7 @@ def common_settings(loop: Loop, samples: int, folder: str) -> Dict[str, Any]:
             settings["gradient_checkpointing_kwargs"] = {"use_reentrant": loop.checkpoint.endswith("reentrant")}
     if loop.optimizer:
         settings["optim"] = loop.optimizer
+    refuse_given_twice(loop, {key: flag for key, flag in (("bf16", "--amp"), ("fp16", "--amp"), ("gradient_checkpointing", "--checkpoint")) if key in settings})
     return {**settings, **loop.settings}
 
 
@@ -144,7 +148,7 @@ def sft(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
     data = Dataset.from_dict({"input_ids": [[0] * loop.seq] * (samples * STEPS)})
     return trl.SFTTrainer(model=model, args=arguments_of(trl.SFTConfig, loop, samples, folder), train_dataset=data,
-                          processing_class=tokenizer(), peft_config=adapters_of(loop, model))
+                          processing_class=tokenizer(), peft_config=one_adapter_of(loop, model))
 
 
 def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
@@ -155,7 +159,7 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     prompt, answer = " ".join(["a"] * (loop.seq // 2)), " ".join(["a"] * (loop.seq - loop.seq // 2 - 1))  # and an end
     data = Dataset.from_dict({"prompt": [prompt + " "] * (samples * STEPS), "chosen": [answer] * (samples * STEPS),
                               "rejected": [answer] * (samples * STEPS)})
-    adapters = adapters_of(loop, model)
+    adapters = one_adapter_of(loop, model)
     beside = {} if adapters is not None else {"ref_model": model_of(loop.settings.pop("model"), loop)}
     return trl.DPOTrainer(model=model, args=arguments_of(trl.DPOConfig, loop, samples, folder), train_dataset=data,
                           processing_class=tokenizer(), peft_config=adapters, **beside)

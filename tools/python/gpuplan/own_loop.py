@@ -39,6 +39,9 @@ class OwnLoop:
         from gpuplan.stepped import OPTIMIZERS
 
         own: Own = made_with(Own, loop.settings, f"--like {loop.like_text}")
+        compiles = own.compile or own.activation_memory_budget != 1
+        if compiles and own.cut_cross_entropy:
+            raise ExportError(f"--like {loop.like_text}: the layers that cut_cross_entropy calls are not those that are compiled; leave out one")
         model = model if loop.weights else model.to("cuda")
         self.model, self.loop, self.own = adapted(model, loop).train(), loop, own
         if loop.lora is None and not loop.peft and loop.checkpoint not in ("", "none"):
@@ -53,7 +56,7 @@ class OwnLoop:
         self.optimizer = OPTIMIZERS[loop.optimizer or "sgd"](trained, lr=0.001)
         self.scaler = torch.amp.GradScaler("cuda", enabled=loop.amp == "fp16")
         self.tokens = whole_batch(loop, samples)
-        if own.compile or own.activation_memory_budget != 1:
+        if compiles:
             import torch._functorch.config as graphs
 
             graphs.activation_memory_budget = own.activation_memory_budget
@@ -71,14 +74,13 @@ class OwnLoop:
             return self.model(input_ids=part, labels=part)
         from cut_cross_entropy import linear_cross_entropy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-        model = getattr(self.model, "base_model", self.model)  # of peft's
-        model = getattr(model, "model", model) if hasattr(self.model, "peft_config") else self.model
-        hidden = model.model(input_ids=part).last_hidden_state
-        return OnlyLoss(linear_cross_entropy(hidden, model.lm_head.weight.to(hidden.dtype), part, shift=True))
+        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model  # of peft's
+        hidden = model.base_model(input_ids=part).last_hidden_state
+        return OnlyLoss(linear_cross_entropy(hidden, model.get_output_embeddings().weight.to(hidden.dtype), part, shift=True))
 
     def step(self) -> None:
         self.optimizer.zero_grad()
-        self.tokens.zero_()  # a simulated GPU does not know what a kernel that was given them left there
+        self.tokens.zero_()  # a simulated GPU takes kernels of Triton to write whatever they are given
         for part in self.tokens.chunk(self.loop.micro_batches):
             on_host = torch.autograd.graph.save_on_cpu(pin_memory=True) if self.own.save_on_cpu else contextlib.nullcontext()
             with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host:

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from gpuplan.adapted import STEPS, Loop
+from gpuplan.adapted import STEPS, Loop, refuse_given_twice
 from gpuplan.errors import ExportError
 
 ATTENTION = {"q_proj": "q_proj", "k_proj": "k_proj", "v_proj": "v_proj", "o_proj": "output_proj"}
@@ -28,6 +28,7 @@ class Recipe:
     def __init__(self, loop: Loop, model: Any, samples: int, folder: str) -> None:
         from omegaconf import OmegaConf  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
+        refuse_what_is_not_told(loop, model)
         if samples % loop.micro_batches:
             raise ExportError(f"a batch of {samples} is not {loop.micro_batches} equal micro-batches")
         name = "lora_finetune_single_device" if loop.lora is not None else "full_finetune_single_device"
@@ -39,6 +40,20 @@ class Recipe:
 
     def train(self) -> None:
         self.recipe.train()
+
+
+def refuse_what_is_not_told(loop: Loop, config: Any) -> None:
+    """Flags that no setting of a recipe stands for, and sizes that its builders do not take."""
+    for flag, value in (("--amp", loop.amp), ("--peft", loop.peft), ("--checkpoint", loop.checkpoint if "reentrant" in loop.checkpoint else ""),
+                        ("--lora save=", "+".join((loop.lora or {}).get("save") or []))):
+        if value:
+            raise ExportError(f"{flag} {value} with --like torchtune: its recipes have no such setting; they take --lora, --weights nf4, "
+                              "--precision bf16 or fp32, --checkpoint none or block, --opt and --micro-batches")
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if head * config.num_attention_heads != config.hidden_size or getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False):
+        raise ExportError("--like torchtune: its models have heads of hidden_size / num_attention_heads, and llama's and mistral's no biases")
+    if loop.checkpoint:
+        refuse_given_twice(loop, {"enable_activation_checkpointing": "--checkpoint"})
 
 
 def recipe_module(name: str) -> Any:
