@@ -15,8 +15,7 @@ namespace {
 using enum TextTable::Align;
 
 std::string place(const SweepFigures& f) {
-  const std::string phase(name_of(f.phase));
-  return f.where.empty() || f.where == phase ? phase : phase + " of " + f.where;
+  return f.where.empty() || f.where == f.phase ? f.phase : f.phase + " of " + f.where;
 }
 
 // "✔ 52 %": of what the GPU has.
@@ -33,6 +32,8 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   std::vector<TextTable::Align> columns(names.size(), right);
   columns.insert(columns.end(), {right, right, right});
   if (limited) columns.push_back(left);
+  const bool counted =
+      std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->step_flops.has_value(); });
   const bool timed =
       std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->step_seconds.has_value(); });
   if (timed) columns.insert(columns.end(), {right, right});
@@ -40,12 +41,13 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
       std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->sent_bytes.has_value(); });
   if (shared) columns.push_back(right);
   if (shared && timed) columns.insert(columns.end(), {right, right});
-  columns.insert(columns.end(), {right, left});
+  if (counted) columns.push_back(right);
+  columns.push_back(left);
   TextTable table(columns);
   std::vector<std::string> heading(names.begin(), names.end());
   heading.insert(heading.end(), {"peak", "reserved", "needs"});
   if (limited) heading.emplace_back("fits");
-  heading.emplace_back("per step");
+  if (counted) heading.emplace_back("per step");
   if (timed) heading.insert(heading.end(), {"step", "samples/s"});
   if (shared) heading.emplace_back("a rank sends");
   if (shared && timed) heading.insert(heading.end(), {"communication", "scaling"});
@@ -58,7 +60,7 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
       for (const std::int64_t n : {f.allocated_bytes, f.reserved_bytes, f.device_bytes})
         cells.push_back(styled_bytes(n, style));
       if (limited) cells.push_back(fit_words(f, style));
-      cells.push_back(format_flops(f.step_flops));
+      if (counted) cells.push_back(f.step_flops ? format_flops(*f.step_flops) : "");
       if (timed) {
         cells.push_back(f.step_seconds ? format_seconds(*f.step_seconds) : "");
         cells.push_back(f.samples_per_second ? format_figure(*f.samples_per_second) : "");
@@ -92,12 +94,12 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["fits"] = limited ? Json(r.figures->fits) : Json(nullptr);
   line["runs"] = limited ? Json(r.figures->runs) : Json(nullptr);
   line["retries"] = figure([](const SweepFigures& f) { return f.retries; });
-  line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
+  line["phase"] = figure([](const SweepFigures& f) { return f.phase; });
   line["where"] = figure([](const SweepFigures& f) { return f.where; });
-  line["step_flops"] = figure([](const SweepFigures& f) { return f.step_flops; });
   const auto known = [&](const auto SweepFigures::*of) {
     return r.figures ? or_null((*r.figures).*of) : Json(nullptr);
   };
+  line["step_flops"] = known(&SweepFigures::step_flops);
   line["step_seconds"] = known(&SweepFigures::step_seconds);
   line["samples_per_second"] = known(&SweepFigures::samples_per_second);
   line["sent_bytes"] = known(&SweepFigures::sent_bytes);
@@ -151,8 +153,8 @@ std::string sweep_csv_lines(std::span<const SweepRow> rows) {
       for (const std::int64_t n : {f.allocated_bytes, f.reserved_bytes, f.device_bytes}) out += "," + std::to_string(n);
       const bool limited = f.usable_bytes > 0;
       out += limited ? "," + std::to_string(f.usable_bytes) + (f.fits ? ",true," : ",false,") : ",,,";
-      out += std::to_string(f.retries) + "," + std::string(name_of(f.phase)) + "," + csv_field(f.where) + "," +
-             std::to_string(f.step_flops) + ",," + number(f.step_seconds) + "," + number(f.samples_per_second) + "," +
+      out += std::to_string(f.retries) + "," + csv_field(f.phase) + "," + csv_field(f.where) + "," +
+             (f.step_flops ? std::to_string(*f.step_flops) : "") + ",," + number(f.step_seconds) + "," + number(f.samples_per_second) + "," +
              (f.sent_bytes ? std::to_string(*f.sent_bytes) : "") + "," + number(f.communication_seconds) + "," +
              number(f.scaling_efficiency) + (limited ? f.runs ? ",true\n" : ",false\n" : ",\n");
     } else {

@@ -23,7 +23,7 @@ SweepFigures sweep_figures(const Report& report) {
   f.fits = v.fits;
   f.runs = v.runs;
   f.retries = report.within_memory ? report.within_memory->retries : 0;
-  f.phase = report.peak.phase;
+  f.phase = name_of(report.peak.phase);
   f.where = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
   f.step_flops = report.compute.step_flops;
   return f;
@@ -39,7 +39,7 @@ PlannedFigures figures_of(const Plan& plan) {
   f.allocated_bytes = plan.replay.peak.allocated_bytes;
   f.reserved_bytes = plan.replay.peak.reserved_bytes;
   f.device_bytes = checked_add(f.reserved_bytes, context_bytes(step.run, step.gpu));
-  f.phase = plan.replay.at.phase;
+  f.phase = name_of(plan.replay.at.phase);
   f.where = where(step, plan.replay.at);
   f.step_flops = compute_of(step.schedule(), step.optimizer, step.run).step_flops;
   if (plan.names_gpu && step.gpu.memory_bytes > 0) {  // Verdict

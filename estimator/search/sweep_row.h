@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "estimator/schedule/phase.h"
-
 namespace gpuplan {
 
 /// What a sweep keeps of a plan.
@@ -17,9 +15,8 @@ struct SweepFigures {
   std::int64_t limit_bytes = 0;                                            // the same without the margin
   bool fits = true, runs = true;                                           // Verdict; both true without a limit
   std::int64_t retries = 0;  // where it does not fit: PyTorch gives its cache back so often in three steps
-  Phase phase = Phase::forward;
-  std::string where;                         // the layer, or operation, of the peak
-  std::int64_t step_flops = 0;               // of matrix products and convolutions
+  std::string phase, where;                  // of the peak; where: the layer, or operation
+  std::optional<std::int64_t> step_flops;    // of matrix products and convolutions; none of steps that were learned
   std::optional<double> step_seconds;        // where a GPU is named and its rates are known
   std::optional<double> samples_per_second;  // of the whole batch, of all GPUs
   // Of a rank of several GPUs, whose bytes, FLOPs and time are all of the above:

@@ -399,6 +399,8 @@ expect 1 '✖  learned .*\(\+[0-9.]+ %\)' --base HEAD
 grep -qE '✖  saved +954 MiB' "$work/out" || fail "the saved plan's growth passes: $(grep saved "$work/out")"
 sed -i 's/peak: 1 GiB, params/modules: {"*": {saved: 1 GiB}}, params/' gpuplan.yaml
 expect 3 'is a recording, which has no modules' saved
+sed -i 's|model: configs/saved.json|model: configs/mlp.yaml, peft: ia3|' gpuplan.yaml
+expect 3 'peft ia3 is run as it is, without modules' saved
 sed -i 's/batch: 80/optimizer: adam/' gpuplan.yaml
 expect 3 'a trace records one fixed run' learned
 git checkout -q .

@@ -648,7 +648,7 @@ expect 2 '--weights int4:torchao is for gpuplan plan' fit $llama --weights int4:
 expect 2 '--like torchtune is for gpuplan plan' layers $llama --like torchtune
 expect 2 '--like accelerate is not planned by the library' $llama --peft ia3 --like accelerate
 expect 2 '--peft is for gpuplan plan' fit $llama --peft ia3
-expect 2 '--like trl-sft is for gpuplan plan' sweep $llama --over like=trl-sft,trainer
+expect 2 '--gpus with --like trl-sft is not planned' sweep $llama --over like=trl-sft,trl-dpo --batch 2 --gpus 2
 
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"

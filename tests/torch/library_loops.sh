@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `plan --like trl-sft` and `trl-dpo`, with PyTorch and trl: the plan equals a script of one's own (trl_script.py) under `gpuplan shadow`, whose
-# process takes the same three steps. And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every loop, and
-# libraries' forms of weights (weights_script.py), where they are installed.
+# Libraries whose code is run (`--like trl-sft`, `--peft`, `--weights int4:torchao`), with PyTorch and trl: the plan equals a script of one's own under
+# `gpuplan shadow` (library_runs.py). And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every run of
+# tests/recorded/libraries, which takes two hours of a core and needs torchao, hqq and cut_cross_entropy, too.
 # GPUPLAN names the program.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -30,27 +30,14 @@ agree() { # MODEL CONFIG LORA FLAGS: of peft, and by rules
     fail "$1 --peft $2 $4: ${learned:-nothing: $(tail -n 2 "$work/errors")}, by rules ${planned:-none}"
   fi
 }
-equal() { # KIND MODEL BATCH TOKENS FLAGS SETTINGS [ADAPTERS]
-  local model=tests/recorded/fine_tuning/models/$2.json planned measured
-  # shellcheck disable=SC2086
-  planned=$(peak_of "$model" --like "trl-$1" --batch "$3" --seq "$4" $5)
-  # shellcheck disable=SC2086
-  measured=$("$gpuplan" shadow --gpu h200 -q -- "$GPUPLAN_PYTHON" tests/torch/trl_script.py "$1" "$model" "$3" "$4" "$6" ${7:-} 2>"$work/errors2" | grep '^peaks')
-  if [ -n "$measured" ] && [ "$planned" = "$measured" ]; then ok; else
-    fail "$1 $2 $5: planned ${planned:-nothing: $(tail -n 2 "$work/errors")}, the script ${measured:-none: $(tail -n 2 "$work/errors2")}"
-  fi
+runs() { # ARGUMENTS of library_runs.py
+  local summary
+  "$GPUPLAN_PYTHON" tests/torch/library_runs.py --gpuplan "$gpuplan" "$@" >"$work/runs" 2>&1
+  grep -v ' passed, ' "$work/runs"
+  summary=$(tail -n 1 "$work/runs")
+  passed=$((passed + ${summary%% passed*})) failed=$((failed + $(sed 's/.*, \([0-9]*\) failed/\1/' <<<"$summary")))
 }
-agree_on_weights() { # MODEL FORM FLAGS SETTINGS
-  local model=tests/recorded/fine_tuning/models/$1.json planned measured
-  # shellcheck disable=SC2086
-  planned=$(peak_of "$model" --weights "$2" --batch 3 --seq 256 $3)
-  measured=$("$gpuplan" shadow --gpu h200 -q -- "$GPUPLAN_PYTHON" tests/torch/weights_script.py "$model" "$2" "$4" 2>"$work/errors2" | grep '^peaks')
-  if [ -n "$measured" ] && [ "$planned" = "$measured" ]; then ok; else
-    fail "$1 --weights $2 $3: planned ${planned:-nothing: $(tail -n 2 "$work/errors")}, the script ${measured:-none: $(tail -n 2 "$work/errors2")}"
-  fi
-}
-has() { "$GPUPLAN_PYTHON" -c "import $1" >"$work/out" 2>&1; } # MODULE
-equal sft llama 4 512 '--lora r=16 --amp bf16 --checkpoint none' '{"bf16": true, "gradient_checkpointing": false}' 16
+if [ "${GPUPLAN_TORCH:-}" = all ]; then runs; else runs --one 'trl-sft --lora'; fi
 agree llama 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--amp bf16 --seq 512 --batch 4 --opt adamw --loop function'
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
   agree qwen2 'LoraConfig(r=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.1)' r=8,targets=q_proj+v_proj,dropout=0.1 \
@@ -59,20 +46,6 @@ if [ "${GPUPLAN_TORCH:-}" = all ]; then
     '--weights nf4:double --amp bf16 --seq 512 --batch 4 --opt adamw --checkpoint block,reentrant --loop function'
   agree qwen2 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--like trainer --amp bf16 --seq 512 --batch 4'
   agree llama 'LoraConfig(r=8, use_dora=True, target_modules=["q_proj"])' r=8,dora=true,targets=q_proj '--seq 256 --batch 2 --loop function'
-  equal sft qwen2 5 700 '--opt adamw' '{"optim": "adamw_torch"}'
-  equal sft mistral 2 1024 '--weights nf4 --lora r=8 --amp bf16 --opt paged_adamw8bit --checkpoint block,reentrant' \
-    '{"bf16": true, "optim": "paged_adamw_8bit", "gradient_checkpointing_kwargs": {"use_reentrant": true}}' '8 nf4'
-  equal dpo llama 3 400 '--lora r=16' '{}' 16
-  if has torchao; then
-    for form in int8:torchao fp8:torchao int4:torchao; do agree_on_weights llama $form '--mode infer' infer; done
-    agree_on_weights qwen2 int8:torchao '--lora r=16 --opt adamw --amp bf16' train
-    agree_on_weights mistral fp8:torchao '--lora r=16 --opt adamw --amp bf16' train
-  fi
-  if has hqq; then
-    agree_on_weights llama int4:hqq '--mode infer' infer
-    agree_on_weights qwen2 int8:hqq '--lora r=16,targets=q_proj+v_proj --opt adamw --amp bf16' train
-  fi
-  equal dpo qwen2 2 256 '--amp bf16 --checkpoint none --opt sgd' '{"bf16": true, "gradient_checkpointing": false, "optim": "sgd"}'
 fi
 "$gpuplan" zoo:gpt2 --like trl-sft >"$work/out" 2>&1
 [ $? -eq 2 ] && grep -q 'on a model of transformers' "$work/out" && ok || fail 'a model of the zoo is not refused'

@@ -49,7 +49,7 @@ OpenSide saved_side(const NamedFile& input) {
 
 // Its memory at the values of the flags: a trace has no layers.
 void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
-  const TraceFigures trace = trace_figures(source, run);
+  const SweepFigures trace = trace_figures(source, run).figures;
   Figures& figures = open.side.figures.emplace();
   figures.model = source.name;
   if (!run.batch.empty()) figures.run = {{"batch", run.batch}};

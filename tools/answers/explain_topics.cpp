@@ -218,11 +218,12 @@ constexpr ExplainTopic kTopics[] = {
               converted to fp32 under --amp, so that logits are held in fp32; one micro-batch is on the GPU at a time
   lightning   Lightning's: gradients of the last step are alive in the forward, and autocast keeps no copies of weights
   trl-sft     trl's SFTTrainer, and trl-dpo its DPOTrainer: the trainer that is installed takes three steps on a
-              simulated GPU, of a config.json's model; what no flag says is as trl has it. Of plan alone
+              simulated GPU, of a config.json's model; what no flag says is as trl has it. Of plan, sweep and check
   torchtune   its recipe for one GPU, run in the same way, of its own llama, qwen2 or mistral with these sizes
   These three, trainer and pytorch take settings: 'trl-sft(activation_offloading=True)', of the library's configuration;
-  'pytorch(float8="rowwise", cut_cross_entropy=True, save_on_cpu=True, compile=True, activation_memory_budget=0.5)'
-  are what people put into a loop of their own. --mode infer --like 'infer(merge=True)' merges adapters first.
+  'pytorch(float8="rowwise", transformer_engine="DelayedScaling", cut_cross_entropy=True, save_on_cpu=True, compile=True,
+  activation_memory_budget=0.5)' are what people put into a loop of their own. --mode infer --like 'infer(merge=True)'
+  merges adapters first.
 
   --seq-lengths FILE, or lognormal:mean=600,max=4096[,sigma=0.8][,min=1][,seed=0], plans every step of a loop whose
   batches are padded to their longest sample: the longest sets the peak, and their order how much the allocator keeps.

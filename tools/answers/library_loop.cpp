@@ -11,6 +11,8 @@
 #include "estimator/base/format.h"
 #include "estimator/base/list_text.h"
 #include "estimator/plan/run_names.h"
+#include "tools/answers/trace_plan.h"
+#include "tools/options/learned_trace_input.h"
 #include "tools/options/library_words.h"
 #include "tools/options/python_step.h"
 #include "tools/options/run_words.h"
@@ -166,10 +168,8 @@ bool is_library_loop(const RunOptions& o) {
   return !o.peft.empty() || is_library_form(o.weights) || is_library_like(o.like) || (infers(o) && !o.lora.empty());
 }
 
-namespace {
-
 // Every flag is understood before code runs.
-RunConfig config_beside_library(const RunOptions& options) {
+RunConfig library_config(const RunOptions& options) {
   RunOptions rest = options;
   rest.like.clear();
   rest.peft.clear();
@@ -187,8 +187,6 @@ RunConfig config_beside_library(const RunOptions& options) {
   return run;
 }
 
-}  // namespace
-
 RunOptions learned_library_loop(const RunOptions& options) {
   RunOptions flags = of_the_trace(options);
   if (std::ranges::find(kLoops, loop_of(options)) == kLoops.end())
@@ -198,7 +196,7 @@ RunOptions learned_library_loop(const RunOptions& options) {
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
   if (infers(options) && !options.optimizer.empty())
     throw Error("--opt is for training: leave it out with --mode infer", ErrorKind::usage);
-  const RunConfig run = config_beside_library(options);
+  const RunConfig run = library_config(options);
   if (infers(options) != (loop_of(options) == "infer"))
     throw Error("--like " + options.like + (infers(options) ? " is a loop of training" : " is for --mode infer"),
                 ErrorKind::usage)
@@ -224,6 +222,11 @@ RunOptions learned_library_loop(const RunOptions& options) {
   }
   flags.model = trace.string();
   return flags;
+}
+
+PlannedFigures library_figures(const RunOptions& options, const Gpu* gpu) {
+  const RunOptions flags = learned_library_loop(options);
+  return trace_figures(*read_file_source(flags.model, kTraceLimit), flags, gpu);
 }
 
 }  // namespace gpuplan

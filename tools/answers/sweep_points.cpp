@@ -10,6 +10,7 @@
 #include "estimator/search/figures.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tools/answers/library_loop.h"
 #include "tools/answers/planning.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/words.h"
@@ -91,6 +92,14 @@ SweepPoints::PointOptions SweepPoints::options_of(std::size_t point) const {
   return options;
 }
 
+namespace {
+
+RunConfig run_of(const RunOptions& options) {
+  return is_library_loop(options) ? library_config(options) : run_config(options);
+}
+
+}  // namespace
+
 // A value is good if some combination can use it: 4 micro-batches do not split a batch of 2, but one of 8.
 void SweepPoints::check_values(std::size_t flag) const {
   constexpr std::size_t kTries = 10'000;
@@ -102,7 +111,7 @@ void SweepPoints::check_values(std::size_t flag) const {
     for (std::size_t other = 0; other < std::min(count_ / values, kTries); ++other) {
       try {
         const PointOptions options = options_of((other / inner * values + v) * inner + other % inner);
-        const RunConfig run = run_config(options.run);
+        const RunConfig run = run_of(options.run);
         (void)host_copy(options.run);
         (void)topology_of(options.several, std::nullopt);
         if (const std::optional<Strategy> strategy = strategy_of(options.several)) (void)run_of_rank(run, *strategy);
@@ -186,17 +195,29 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
   return planned;
 }
 
-SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
-  const PointOptions options = options_of(point);
+// Each is a run of the library's own code.
+PlannedFigures SweepPoints::learned(const PointOptions& options, const SweptGpu* on) {
+  if (strategy_of(options.several))
+    throw Error("--gpus with " + library_asked(options.run) + " is not planned", ErrorKind::usage).help("leave it out");
+  return library_figures(options.run, on == nullptr ? nullptr : &on->gpu);
+}
+
+PlannedFigures SweepPoints::ruled(const PointOptions& options, const SweptGpu* on, Group& group) {
   const RunConfig run = run_config(options.run);
   if (group.model == nullptr) group.model = &model_of(options.run);
-  const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
   if (on != nullptr) refuse_arithmetic(run, on->gpu);
   PlannedFigures planned = this->planned(options, run, on, group);
-  if (on != nullptr && on->margin.hundredths > 0) planned.figures.usable_bytes = on->margin.usable_bytes;
-  if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
   for (std::string& warning : about_stored_type(group.model->stored_type, options.run))
     planned.warnings.push_back(std::move(warning));
+  return planned;
+}
+
+SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
+  const PointOptions options = options_of(point);
+  const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
+  PlannedFigures planned = is_library_loop(options.run) ? learned(options, on) : ruled(options, on, group);
+  if (on != nullptr && on->margin.hundredths > 0) planned.figures.usable_bytes = on->margin.usable_bytes;
+  if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
   if (options.run.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
   if (planned.warnings.empty()) return planned.figures;
   const std::lock_guard lock(mutex_);

@@ -88,6 +88,8 @@ class SweepPoints {
   void load_gpus();
   const ReadModel& model_of(const RunOptions& options);
   SweepFigures figures_of(std::size_t point, Group& group);
+  static PlannedFigures learned(const PointOptions& options, const SweptGpu* on);
+  PlannedFigures ruled(const PointOptions& options, const SweptGpu* on, Group& group);
   PlannedFigures planned(const PointOptions& options, const RunConfig& run, const SweptGpu* on, Group& group) const;
   bool has_times(const RunOptions& options) const;
 

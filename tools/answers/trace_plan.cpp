@@ -120,15 +120,14 @@ std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSetting
   return good;
 }
 
-void plan_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
-  const Gpu& gpu = *report.gpu;
-  report.usable_bytes = usable_bytes(gpu);
+// What becomes of it where it does not fit.
+void judge_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
+  report.usable_bytes = usable_bytes(*report.gpu);
   if (!report.fits())
     report.within =
         plan_trace(*report.trace, report.plan.values, settings,
                    std::max<std::int64_t>(report.usable_bytes - report.context_bytes - report.plan.outside_bytes, 0));
-  report.largest = largest_that_fits(report, settings);
-  if (gpu.name != report.trace->gpu)
+  if (report.gpu->name != report.trace->gpu)
     report.warnings.push_back("workspaces have the sizes that they have on " + report.trace->gpu_title +
                               ", on which the script was recorded");
 }
@@ -149,6 +148,17 @@ AllocatorSettings settings_of(const RunOptions& run, const LearnedTrace& trace) 
   return settings;
 }
 
+TraceReport report_of(const RunOptions& run, const LearnedTrace& trace, const AllocatorSettings& settings) {
+  refuse_recorded_flags(run, trace);
+  refuse_other_variables(run, trace);
+  TraceReport report;
+  report.trace = &trace;
+  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
+  report.plan = plan_trace(trace, values_of(run, trace), settings);
+  report.warnings = report.plan.notes;
+  return report;
+}
+
 void refuse_layer_flags(const OutputOptions& o) {
   if (!o.depth.empty() || !o.rows.empty() || !o.sort.empty() || !o.columns.empty())
     throw Error("--depth, --rows, --sort and --columns need layers, and a trace has none", ErrorKind::usage);
@@ -156,16 +166,26 @@ void refuse_layer_flags(const OutputOptions& o) {
 
 }  // namespace
 
-TraceFigures trace_figures(const Source& source, const RunOptions& run) {
+PlannedFigures trace_figures(const Source& source, const RunOptions& run, const Gpu* gpu) {
   const LearnedTrace trace = read_learned_trace(source);
-  refuse_recorded_flags(run, trace);
-  refuse_other_variables(run, trace);
-  TraceReport report;
-  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
-  report.plan = plan_trace(trace, values_of(run, trace), settings_of(run, trace));
-  return {.allocated_bytes = report.plan.peak.allocated_bytes,
-          .reserved_bytes = report.plan.peak.reserved_bytes,
-          .device_bytes = report.device_bytes()};
+  const AllocatorSettings settings = settings_of(run, trace);
+  TraceReport report = report_of(run, trace, settings);
+  if (gpu != nullptr) {
+    report.gpu = *gpu;
+    judge_on_gpu(report, settings);
+  }
+  const TraceMoment& at = report.plan.at;
+  SweepFigures figures;
+  figures.allocated_bytes = report.plan.peak.allocated_bytes;
+  figures.reserved_bytes = report.plan.peak.reserved_bytes;
+  figures.device_bytes = report.device_bytes();
+  figures.usable_bytes = figures.limit_bytes = report.usable_bytes;
+  figures.fits = report.fits();
+  figures.runs = report.fits() || !report.within->out_of_memory;
+  figures.retries = report.within ? report.within->retries : 0;
+  figures.phase = at.phase;
+  figures.where = at.line.empty() ? at.name : at.name + " at " + at.line;
+  return {std::move(figures), std::move(report.warnings)};
 }
 
 int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
@@ -175,19 +195,15 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   refuse_layer_flags(output);
   const std::shared_ptr<const Source> source = text_of({run.model, run.piped}, kTraceLimit);
   const LearnedTrace trace = read_learned_trace(*source);
-  refuse_recorded_flags(run, trace);
-  refuse_other_variables(run, trace);
   const AllocatorSettings settings = settings_of(run, trace);
-
-  TraceReport report;
+  TraceReport report = report_of(run, trace, settings);
   report.file = source->name;
-  report.trace = &trace;
   report.gpu = load_gpu(run);
   report.margin = take_margin(run, report.gpu);
-  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
-  report.plan = plan_trace(trace, values_of(run, trace), settings);
-  report.warnings = report.plan.notes;
-  if (report.gpu) plan_on_gpu(report, settings);
+  if (report.gpu) {
+    judge_on_gpu(report, settings);
+    report.largest = largest_that_fits(report, settings);
+  }
   if (!output.quiet || run.strict)
     for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
   const bool clean = !run.strict || report.warnings.empty();

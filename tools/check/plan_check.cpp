@@ -11,6 +11,7 @@
 #include "estimator/search/suggestions_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/answers/library_loop.h"
 #include "tools/answers/planning.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/cause_lines.h"
@@ -93,7 +94,9 @@ CheckResult CheckPlanner::run(const Check& check) {
   result.check = check;
   try {
     if (top_) refuse_foreign_model(check, *top_);
-    const CheckSide head = is_recorded_file(check.model) ? recorded_head(check) : plan_head(check, result);
+    const CheckSide head = is_recorded_file(check.model)             ? recorded_head(check)
+                           : is_library_loop(options_of(check)) ? library_head(check, result)
+                                                                : plan_head(check, result);
     result.measured = head.measured;
     const std::optional<CheckSide> base = base_ != nullptr ? base_side(check, result) : std::nullopt;
     if (base) {
@@ -134,6 +137,31 @@ CheckSide CheckPlanner::recorded_head(const Check& check) {
     side.measured = recorded_figures(read_recorded(check.model, check.model), options_of(own));
   } catch (const Error& error) {
     throw Error(error).at(own.settings.empty() ? check.model_mark : own.settings.front().mark);
+  }
+  return side;
+}
+
+// A library's own code is run, on each GPU that the step shall fit; it has no model that could be planned otherwise.
+CheckSide CheckPlanner::library_head(const Check& check, CheckResult& result) {
+  RunOptions options = options_of(check);
+  options.model = check.model;
+  options.trusts_code = trusts_code_;
+  const std::string asked = library_asked(options);
+  if (!check.modules.empty()) throw Error(asked + " is run as it is, without modules").at(check.modules[0].mark);
+  CheckSide side;
+  side.check = check;
+  try {
+    result.run = run_words(library_config(options)) + ", " + asked;
+    PlannedFigures planned = library_figures(options, nullptr);
+    side.measured = measured_of(planned.figures);
+    result.peak_place = planned.figures.phase + " of " + planned.figures.where;
+    result.warnings = std::move(planned.warnings);
+    for (const FitsOn& on : check.fits) {
+      options.gpu = on.gpu;
+      side.fits[gpu_at(on).title] = library_figures(options, nullptr).figures.device_bytes;
+    }
+  } catch (const Error& error) {
+    throw Error(error).at(check.model_mark);
   }
   return side;
 }
@@ -213,6 +241,10 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
         return side;
       }
       if (!before.check || !before.model) return std::nullopt;
+      if (is_library_loop(options_of(side.check))) {
+        result.base_note = "a library's own code is not run for the base";
+        return side;
+      }
       side.written = std::move(*before.model);
       side.planning.model = read_model(side.written.source, side.written.options);
     }

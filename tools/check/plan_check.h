@@ -31,6 +31,7 @@ class CheckPlanner {
  private:
   Planning prepare(const Check& check, const RunOptions& options);
   CheckSide recorded_head(const Check& check);
+  CheckSide library_head(const Check& check, CheckResult& result);
   CheckSide plan_head(const Check& check, CheckResult& result);
   void finish(const Check& check, CheckSide& side, std::string* price);
   std::optional<CheckSide> base_side(const Check& check, CheckResult& result);

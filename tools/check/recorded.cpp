@@ -28,25 +28,27 @@ Source read_recorded(const std::string& path, const std::string& name) {
   return source;
 }
 
-Measured recorded_figures(const Source& source, const RunOptions& run) {
+Measured measured_of(const SweepFigures& trace) {
   Measured measured;
-  FigureValues& figures = measured.figures;
-  if (is_trace_text(source.text)) {
-    const TraceFigures trace = trace_figures(source, run);
-    figures[Figure::peak] = trace.allocated_bytes;
-    figures[Figure::reserved] = trace.reserved_bytes;
-    figures[Figure::device] = trace.device_bytes;
-    return measured;
-  }
+  measured.figures[Figure::peak] = trace.allocated_bytes;
+  measured.figures[Figure::reserved] = trace.reserved_bytes;
+  measured.figures[Figure::device] = trace.device_bytes;
+  return measured;
+}
+
+Measured recorded_figures(const Source& source, const RunOptions& run) {
+  if (is_trace_text(source.text)) return measured_of(trace_figures(source, run).figures);
   refuse_flags(source, run);
   const Figures saved = read_figures(source).figures;
+  Measured of_plan;
+  FigureValues& figures = of_plan.figures;
   figures[Figure::peak] = saved.allocated_bytes;
   figures[Figure::reserved] = saved.reserved_bytes;
   figures[Figure::device] = saved.device_bytes;
   figures[Figure::params] = saved.parameters;
   figures[Figure::step_flop] = saved.step_flops;
   figures[Figure::step_time] = saved.step_nanoseconds;
-  return measured;
+  return of_plan;
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "estimator/budget/judge.h"
+#include "estimator/search/figures.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -15,6 +16,8 @@ bool is_recorded(std::string_view start);
 /// Whether the file that a check names is one.
 bool is_recorded_file(const std::string& path);
 
+/// What is known of steps that were recorded or learned.
+Measured measured_of(const SweepFigures& trace);
 /// Its figures. A learned trace is planned at the values that `run` gives; a saved plan or report is of one run, so
 /// that flags are refused. Throws Error.
 Measured recorded_figures(const Source& source, const RunOptions& run);

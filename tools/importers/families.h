@@ -45,6 +45,8 @@ std::string stack_comment(const Config& config, const std::string& architecture,
 std::string activation_call(const Config& config, std::string_view key, std::string_view otherwise);
 /// Throws Error where `architecture` is none of `known`.
 void expect_architecture(const Config& config, const std::string& architecture, const std::vector<std::string>& known);
+/// Throws Error where the router of a mixture of experts has a loss of its own.
+void refuse_routers_loss(const Config& config);
 /// 1 / sqrt(n), with as many digits as it takes.
 std::string inverse_root(std::int64_t n);
 

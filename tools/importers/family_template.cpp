@@ -212,6 +212,7 @@ std::optional<SpecText> spec_of_template(const Config& config, std::string_view 
   const std::string& cls = of.rules->find("class")->text;
   expect_architecture(config, config.architecture(cls), {cls});
   expect_fixed(config, of);
+  refuse_routers_loss(config);
   const Variables known = sizes_of(config, of);
   std::string text = of.spec;
   set_flags(config, of, text);

@@ -164,6 +164,12 @@ void expect_architecture(const Config& config, const std::string& architecture, 
       .help("the classes of this family that are: " + list + "; transformers plans others: gpuplan hf:FOLDER");
 }
 
+void refuse_routers_loss(const Config& config) {
+  if (config.flag("output_router_logits", false))
+    throw config.wrong("output_router_logits", "the router's own loss is not modelled")
+        .help("with --like 'pytorch()' the model's own code is run, with that loss; without the key there is none");
+}
+
 StackSizes sizes_of(const Config& config, const StackKeys& keys, const StackSizes& otherwise) {
   const StackSizes s{config.size(keys.hidden, otherwise.hidden), config.size(keys.heads, otherwise.heads),
                      config.size(keys.layers, otherwise.layers)};

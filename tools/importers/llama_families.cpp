@@ -214,8 +214,7 @@ SpecText mixtral_spec(const Config& config) {
     spec.replace("CausalMask(packed=${packed == 1})", "CausalMask(packed=${packed == 1}, sliding_window=$window)");
     spec.set("window", config.size("sliding_window"), "sliding_window");
   }
-  if (config.flag("output_router_logits", false))
-    throw config.wrong("output_router_logits", "the router's own loss is not modelled");
+  refuse_routers_loss(config);
   return spec;
 }
 

@@ -25,7 +25,7 @@ struct Flag {
   bool of_model = false;
 };
 
-constexpr std::array<Flag, 34> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
+constexpr std::array<Flag, 35> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
                                           {"micro-batches", &RunOptions::micro_batches, Kind::number},
                                           {"seq", &RunOptions::seq, Kind::number, true},
                                           {"prompt", &RunOptions::prompt, Kind::number, true},
@@ -58,6 +58,7 @@ constexpr std::array<Flag, 34> kFlags = {{{"batch", &RunOptions::batch, Kind::nu
                                           {"master", &RunOptions::master},
                                           {"weights", &RunOptions::weights},
                                           {"lora", &RunOptions::lora},
+                                          {"peft", &RunOptions::peft},
                                           {"cache", &RunOptions::cache}}};
 
 struct SeveralGpusFlag {
@@ -164,6 +165,26 @@ std::vector<std::string>::iterator variable(std::vector<std::string>& set, const
 
 }  // namespace
 
+namespace {
+
+// 'trl-sft(packing=True, max_grad_norm=0)' is one value, 'LoraConfig(target_modules=["q_proj", "k_proj"])' another one.
+std::vector<std::string_view> values_in(std::string_view text) {
+  std::vector<std::string_view> values;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '(' || text[i] == '[' || text[i] == '{' ? 1 : 0;
+    depth -= text[i] == ')' || text[i] == ']' || text[i] == '}' ? 1 : 0;
+    if (text[i] != ',' || depth > 0) continue;
+    values.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  values.push_back(text.substr(begin));
+  return values;
+}
+
+}  // namespace
+
 SweptFlag read_swept_flag(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -175,7 +196,7 @@ SweptFlag read_swept_flag(const std::string& text) {
     flag.name = known->name;
   else if (!is_variable && find_several_gpus_flag(flag.name) == nullptr)
     throw no_such_flag(text, flag.name);
-  for (const std::string_view value : split(std::string_view(text).substr(equals + 1), ',')) {
+  for (const std::string_view value : values_in(std::string_view(text).substr(equals + 1))) {
     if (value.empty()) throw bad_values(text, "an empty value");
     if (takes_numbers(flag.name) && value.find(':') != std::string_view::npos)
       add_range(text, value, flag.values);

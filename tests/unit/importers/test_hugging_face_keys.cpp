@@ -95,3 +95,11 @@ TEST_CASE("Whisper's attention drops weights as its configuration says") {
       hugging_face_spec({"config.json", R"({"model_type": "whisper", "attention_dropout": 0.1})"})->text;
   CHECK(text.find("HuggingFaceAttention(dropout=0.1, causal=$causal)") != std::string::npos);
 }
+
+// MixtralForCausalLM, Qwen3MoeForCausalLM and GptOssForCausalLM add load_balancing_loss_func() to the loss.
+TEST_CASE("a router's own loss is refused in every family of experts") {
+  for (const char* family : {"mixtral", "qwen3_moe", "gpt_oss"})
+    CHECK_THROWS_WITH_AS(hugging_face_spec({"config.json", R"({"model_type": ")" + std::string(family) +
+                                                               R"(", "output_router_logits": true})"}),
+                         "the router's own loss is not modelled", Error);
+}

@@ -10,7 +10,7 @@ import torch
 
 from gpuplan.adapted import STEPS, TYPES, Loop, adapted
 from gpuplan.errors import ExportError
-from gpuplan.library_forms import made_with
+from gpuplan.library_forms import called, made_with
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Own:
     """What --like 'pytorch(...)' gives."""
 
     float8: str = ""  # a recipe of torchao.float8: tensorwise, rowwise, rowwise_with_gw_hp
+    transformer_engine: str = ""  # a recipe of TransformerEngine's: DelayedScaling, Float8CurrentScaling, MXFP8BlockScaling
     cut_cross_entropy: bool = False
     save_on_cpu: bool = False  # what autograd saves waits in pinned memory of the host
     compile: bool = False
@@ -48,6 +49,9 @@ class OwnLoop:
             self.model.gradient_checkpointing_enable({"use_reentrant": loop.checkpoint.endswith("reentrant")})
         if own.float8:
             self.model = with_float8(self.model, own.float8)
+        if own.float8 and own.transformer_engine:
+            raise ExportError(f"--like {loop.like_text}: float8 is torchao's, and transformer_engine has layers of its own; leave out one")
+        self.products = with_transformer_engine(self.model, own.transformer_engine) if own.transformer_engine else contextlib.nullcontext
         if loop.optimizer and loop.optimizer not in OPTIMIZERS:
             raise ExportError(f"--opt {loop.optimizer}: a loop of one's own takes torch.optim's optimizers; --like trainer takes transformers'")
         trained = [p for p in self.model.parameters() if p.requires_grad]
@@ -83,7 +87,7 @@ class OwnLoop:
         self.tokens.zero_()  # a simulated GPU takes kernels of Triton to write whatever they are given
         for part in self.tokens.chunk(self.loop.micro_batches):
             on_host = torch.autograd.graph.save_on_cpu(pin_memory=True) if self.own.save_on_cpu else contextlib.nullcontext()
-            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host:
+            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host, self.products():
                 out = self.outputs_of(part)
                 loss = out.loss
             if self.loop.micro_batches > 1:
@@ -104,6 +108,21 @@ def with_float8(model: Any, recipe: str) -> Any:
         raise ExportError(f"float8={recipe!r}: {refusal}")
     head = model.get_output_embeddings()
     return convert_to_float8_training(model, config=config, module_filter_fn=lambda m, _: m is not head and m.in_features % 16 == 0 and m.out_features % 16 == 0)
+
+
+@torch.no_grad()
+def with_transformer_engine(model: Any, recipe: str) -> Any:
+    """Its linear layers and norms as TransformerEngine's, the way accelerate converts them; what their products are computed within."""
+    from transformer_engine.pytorch import fp8_autocast  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from accelerate import Accelerator
+    from accelerate.utils.transformer_engine import convert_model
+    from transformer_engine.common import recipe as recipes  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    kinds = {name: kind for name, kind in vars(recipes).items() if isinstance(kind, type) and issubclass(kind, recipes.Recipe)}
+    made = called(recipe, "transformer_engine", "transformer_engine", kinds, "DelayedScaling")
+    Accelerator()  # whose state it asks for
+    convert_model(model)
+    return lambda: fp8_autocast(fp8_recipe=made)
 
 
 @dataclass
