@@ -105,7 +105,7 @@ void run(const Trace& trace, CachingAllocator& allocator, ReplayReport& report, 
     if (e.action == TraceAction::free_completed) {
       allocator.release(blocks[e.tensor]);
     } else if (e.action == TraceAction::alloc) {
-      const BlockId block = allocator.allocate(e.bytes);
+      const BlockId block = allocator.allocate(e.bytes, e.stream);
       if (block == kOutOfMemory) {
         report.out_of_memory = allocator.out_of_memory();
         return;

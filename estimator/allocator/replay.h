@@ -36,7 +36,7 @@ struct ReplayReport {
   std::optional<OutOfMemory> out_of_memory;    // only with a limit in the settings; the replay ends there
 };
 
-/// Replays every allocation and every completed free, on one stream. With `check` it also compares each
+/// Replays every allocation and every completed free. With `check` it also compares each
 /// segment and offset with the recorded one and stops at the first difference; that makes sense under the
 /// settings of the recording only.
 ReplayReport replay(const Trace& trace, const AllocatorSettings& settings, bool check);

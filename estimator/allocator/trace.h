@@ -40,6 +40,7 @@ struct TracePlace {
 
 struct TraceEvent {
   TraceAction action = TraceAction::alloc;
+  std::uint16_t stream = 0;
   TracePlace place;
   std::int64_t bytes = 0;
   std::uint32_t tensor = 0;  // allocations are numbered from 0; a free has the number of what it frees

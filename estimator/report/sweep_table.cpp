@@ -154,9 +154,10 @@ std::string sweep_csv_lines(std::span<const SweepRow> rows) {
       const bool limited = f.usable_bytes > 0;
       out += limited ? "," + std::to_string(f.usable_bytes) + (f.fits ? ",true," : ",false,") : ",,,";
       out += std::to_string(f.retries) + "," + csv_field(f.phase) + "," + csv_field(f.where) + "," +
-             (f.step_flops ? std::to_string(*f.step_flops) : "") + ",," + number(f.step_seconds) + "," + number(f.samples_per_second) + "," +
-             (f.sent_bytes ? std::to_string(*f.sent_bytes) : "") + "," + number(f.communication_seconds) + "," +
-             number(f.scaling_efficiency) + (limited ? f.runs ? ",true\n" : ",false\n" : ",\n");
+             (f.step_flops ? std::to_string(*f.step_flops) : "") + ",," + number(f.step_seconds) + "," +
+             number(f.samples_per_second) + "," + (f.sent_bytes ? std::to_string(*f.sent_bytes) : "") + "," +
+             number(f.communication_seconds) + "," + number(f.scaling_efficiency) +
+             (limited ? f.runs ? ",true\n" : ",false\n" : ",\n");
     } else {
       out += ",,,,,,,,,," + csv_field(r.error) + ",,,,,,\n";
     }

@@ -15,7 +15,7 @@ struct SweepFigures {
   std::int64_t limit_bytes = 0;                                            // the same without the margin
   bool fits = true, runs = true;                                           // Verdict; both true without a limit
   std::int64_t retries = 0;  // where it does not fit: PyTorch gives its cache back so often in three steps
-  std::string phase, where;                  // of the peak; where: the layer, or operation
+  std::string phase, where;  // of the peak; where: the layer, or operation
   std::optional<std::int64_t> step_flops;    // of matrix products and convolutions; none of steps that were learned
   std::optional<double> step_seconds;        // where a GPU is named and its rates are known
   std::optional<double> samples_per_second;  // of the whole batch, of all GPUs

@@ -650,6 +650,24 @@ expect 2 '--like accelerate is not planned by the library' $llama --peft ia3 --l
 expect 2 '--peft is for gpuplan plan' fit $llama --peft ia3
 expect 2 '--gpus with --like trl-sft is not planned' sweep $llama --over like=trl-sft,trl-dpo --batch 2 --gpus 2
 
+# Snapshots of PyTorch's allocator, read by themselves, replayed, and refused where they cannot be.
+expect 0 '^  Peak +323 MiB  allocated, at backward, step 2' snapshot tests/snapshots/plain-2.15.pickle
+expect 0 '^  grows by 4.00 MiB a step: train.py' tests/snapshots/leak-2.15.pickle
+expect 0 '200 events, whose beginning is not there' snapshot tests/snapshots/cut-2.15.pickle
+expect 1 'whose beginning is not there' snapshot tests/snapshots/cut-2.15.pickle --strict
+expect 0 '"schema": "gpuplan.snapshot/1"' snapshot tests/snapshots/oom-2.15.pickle --format json
+expect 0 '^0,train.py:[0-9]+ step,train.py' snapshot tests/snapshots/oom-2.15.pickle --format csv
+expect 0 '^tests/snapshots/leak-2.15.pickle +0 +335 MiB +426 MiB +12.0 MiB|^  tests/snapshots/leak-2.15.pickle' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle
+expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle --format json
+expect 2 'has 2 GPUs' snapshot tests/snapshots/two-2.15.pickle --device 2
+expect 2 'is a snapshot of a run as it was' tests/snapshots/plain-2.15.pickle --batch 4
+expect 3 'explained by gpuplan snapshot' fit tests/snapshots/plain-2.15.pickle
+expect 3 'no pickle, at byte 1' snapshot README.md
+expect 0 'all addresses match' replay tests/snapshots/plain-2.1.pickle --check
+expect 1 'out of memory on 800MiB, beside the CUDA context' replay tests/snapshots/plain-2.15.pickle --gpu 800MiB
+expect 2 'its history has no beginning' replay tests/snapshots/cut-2.15.pickle --check
+expect 2 'device is for snapshots' replay tests/traces/none.tsv --device 1
+
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
 expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated

@@ -12,6 +12,7 @@ import gc
 import json
 import sys
 import tempfile
+from types import SimpleNamespace
 from typing import Any, Callable, Dict
 
 import peft
@@ -109,10 +110,7 @@ def loss_of(model: Any, tokens: torch.Tensor, given: Dict[str, Any]) -> Any:
         return model(input_ids=tokens, labels=tokens)
     from cut_cross_entropy import linear_cross_entropy
 
-    class Output:
-        loss = linear_cross_entropy(model.model(input_ids=tokens).last_hidden_state, model.lm_head.weight, tokens, shift=True)
-
-    return Output
+    return SimpleNamespace(loss=linear_cross_entropy(model.model(input_ids=tokens).last_hidden_state, model.lm_head.weight, tokens, shift=True))
 
 
 def main() -> None:

@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-/// Peaks of a trace at the values that --batch, --seq and --set give; on a GPU with the verdict. Neither FLOPs nor time.
-/// Throws Error, also for flags whose answer a recording has already given.
+/// Peaks of a trace at the values that --batch, --seq and --set give; on a GPU with the verdict. Neither FLOPs nor
+/// time. Throws Error, also for flags whose answer a recording has already given.
 PlannedFigures trace_figures(const Source& source, const RunOptions& run, const Gpu* gpu = nullptr);
 
 /// Plans the trace at --batch, --seq and --set, and prints its report. Returns the

@@ -94,7 +94,7 @@ CheckResult CheckPlanner::run(const Check& check) {
   result.check = check;
   try {
     if (top_) refuse_foreign_model(check, *top_);
-    const CheckSide head = is_recorded_file(check.model)             ? recorded_head(check)
+    const CheckSide head = is_recorded_file(check.model)        ? recorded_head(check)
                            : is_library_loop(options_of(check)) ? library_head(check, result)
                                                                 : plan_head(check, result);
     result.measured = head.measured;

@@ -1,6 +1,10 @@
 #include "tools/check/recorded.h"
 
+#include <algorithm>
+
 #include "estimator/report/read_figures.h"
+#include "estimator/snapshot/snapshot_history.h"
+#include "tools/answers/snapshot_input.h"
 #include "tools/answers/trace_plan.h"
 #include "tools/check/settings.h"
 #include "tools/options/learned_trace_input.h"
@@ -18,12 +22,15 @@ void refuse_flags(const Source& source, const RunOptions& run) {
 
 }  // namespace
 
-bool is_recorded(std::string_view start) { return is_trace_text(start) || is_saved_plan(std::string(start)); }
+bool is_recorded(std::string_view start) {
+  return is_trace_text(start) || is_pickle_text(start) || is_saved_plan(std::string(start));
+}
 
 bool is_recorded_file(const std::string& path) { return is_recorded(start_of({path, nullptr})); }
 
 Source read_recorded(const std::string& path, const std::string& name) {
-  Source source = *read_file_source(path, is_learned_trace({path, nullptr}) ? kTraceLimit : kSourceLimit);
+  Source source =
+      *read_file_source(path, is_learned_trace({path, nullptr}) || is_snapshot(path) ? kTraceLimit : kSourceLimit);
   source.name = name;
   return source;
 }
@@ -36,9 +43,32 @@ Measured measured_of(const SweepFigures& trace) {
   return measured;
 }
 
+namespace {
+
+// Of the GPU of the process that took most.
+Measured figures_of_snapshot(const Source& source) {
+  std::string_view left = source.text;
+  const Snapshot snapshot = read_snapshot(source.name, [&](char* to, std::size_t most) {
+    const std::size_t bytes = left.copy(to, most);
+    left.remove_prefix(bytes);
+    return bytes;
+  });
+  SweepFigures most;
+  for (std::size_t device = 0; device < snapshot.devices(); ++device) {
+    const SnapshotReading peak = follow(snapshot, device).peak;
+    most.allocated_bytes = std::max(most.allocated_bytes, peak.allocated_bytes);
+    most.reserved_bytes = std::max(most.reserved_bytes, peak.reserved_bytes);
+  }
+  most.device_bytes = most.reserved_bytes + kAssumedContextBytes;
+  return measured_of(most);
+}
+
+}  // namespace
+
 Measured recorded_figures(const Source& source, const RunOptions& run) {
   if (is_trace_text(source.text)) return measured_of(trace_figures(source, run).figures);
   refuse_flags(source, run);
+  if (is_pickle_text(source.text)) return figures_of_snapshot(source);
   const Figures saved = read_figures(source).figures;
   Measured of_plan;
   FigureValues& figures = of_plan.figures;

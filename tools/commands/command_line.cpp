@@ -102,6 +102,7 @@ std::vector<Command> all_commands(std::optional<std::string> model, std::vector<
           {"gpus", add_gpus_command},
           {"instances", add_instances_command},
           {"explain", add_explain_command},
+          {"snapshot", add_snapshot_command},
           {"replay", add_replay_command},
           {"shadow", [words](CLI::App& app, int& exit_code) { add_shadow_command(app, exit_code, words); }},
           {"validate", add_validate_command},

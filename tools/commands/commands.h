@@ -27,6 +27,7 @@ void add_explain_command(CLI::App& app, int& exit_code);
 void add_import_command(CLI::App& app, int& exit_code);
 void add_init_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
+void add_snapshot_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 /// `words`: what stands behind the first --, the command to run as it is.
 void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> words);

@@ -14,12 +14,15 @@
 #include "tools/answers/learned_model.h"
 #include "tools/answers/library_loop.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/snapshot_input.h"
+#include "tools/answers/snapshot_page.h"
 #include "tools/answers/stages.h"
 #include "tools/answers/trace_plan.h"
 #include "tools/answers/unequal_lengths.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
+#include "tools/options/run_words.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
@@ -120,6 +123,22 @@ void refuse_beside_library(const PlanOptions& options) {
           .help("--like trainer and --lora are planned with it");
 }
 
+// It is explained, and takes no flag of a run.
+int explain_snapshot(const PlanOptions& options) {
+  refuse_model_flags(options);
+  RunOptions flags = options.run;
+  flags.model.clear();
+  if (const std::vector<std::string> given = run_words(flags);
+      !given.empty() || !flags.batch.empty() || !flags.gpu.empty())
+    throw Error((!given.empty()         ? given.front()
+                 : !flags.batch.empty() ? "--batch"
+                                        : "--gpu") +
+                    ": " + options.run.model + " is a snapshot of a run as it was",
+                ErrorKind::usage)
+        .help("gpuplan replay runs it with other settings or on another GPU");
+  return print_snapshots({{options.run.model}, "", options.output.rows, options.run.strict}, options.output);
+}
+
 int run_plan(PlanOptions options) {
   const bool runs_library = is_library_loop(options.run);
   if (runs_library) refuse_beside_library(options);
@@ -129,6 +148,7 @@ int run_plan(PlanOptions options) {
     options.run = learned_library_loop(options.run);
   else if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
+  if (is_snapshot(options.run.model)) return explain_snapshot(options);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;
   if (is_learned_trace(model)) {

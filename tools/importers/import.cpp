@@ -111,6 +111,11 @@ Error not_a_model(const std::string& name, FileKind kind) {
       return error.help("use the config.json next to it, or describe the model in YAML: gpuplan explain layers");
     case FileKind::hdf5:
       return error.help("convert a Keras model to ONNX: python -m tf2onnx.convert --keras FILE --output model.onnx");
+    case FileKind::pickle:
+      return error.help(
+          "a memory snapshot of PyTorch's is explained by gpuplan snapshot FILE; of a model, name what makes it, "
+          "gpuplan "
+          "FILE.py:NAME, or export it to ONNX; for Hugging Face weights, use the config.json next to them");
     default:
       return error.help(
           "name what makes the model, gpuplan FILE.py:NAME, or export it to ONNX; for Hugging Face weights, use the "

@@ -86,10 +86,12 @@ RunConfig read_run_config(const RunOptions& o) {
     throw Error("--peft is for gpuplan plan, sweep and check, which run peft", ErrorKind::usage)
         .help("--lora r=16 adds adapters by rules");
   if (is_library_form(o.weights))
-    throw Error("--weights " + o.weights + " is for gpuplan plan, sweep and check, which run the library's own code", ErrorKind::usage)
+    throw Error("--weights " + o.weights + " is for gpuplan plan, sweep and check, which run the library's own code",
+                ErrorKind::usage)
         .help("here they are int8, int4, fp8, nf4, nf4:double, fp4 or fp4:double");
   if (is_library_like(o.like))
-    throw Error("--like " + o.like + " is for gpuplan plan, sweep and check, which run the library's own trainer", ErrorKind::usage)
+    throw Error("--like " + o.like + " is for gpuplan plan, sweep and check, which run the library's own trainer",
+                ErrorKind::usage)
         .help("here it is pytorch, trainer, accelerate or lightning");
   run.like = word_or("--like", o.like, Like::pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);

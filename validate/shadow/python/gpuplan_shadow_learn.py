@@ -24,6 +24,17 @@ LOST = "--learn: %d allocations were made and %d are in PyTorch's record"
 NO_RECORD = "--learn: there is no record of PyTorch's allocations (another allocator, or the script records its own)"
 
 
+# In backward a module that is called is a checkpoint's, which computes again.
+BEFORE_FORWARD = ("build", "start", "after backward")
+MODULE = os.path.join("torch", "nn", "modules", "module.py")
+
+
+def in_module(frames):
+    """Whether a module is being called. A hook of every module's call would say so, too, but torch.compile follows hooks: it
+    breaks its graph at each of ours, and another program is learned."""
+    return any(f["name"].endswith("_call_impl") and f["filename"].endswith(MODULE) for f in frames)
+
+
 class Learning:
     """The marks of one process, and what is written at its end. `figures`: PyTorch's statistics."""
 
@@ -41,10 +52,6 @@ class Learning:
     def after_step(self, index):
         self.step = index + 1
         self.enter("start")
-
-    def module_is_called(self, module, inputs):
-        if self.phase in ("build", "start", "after backward"):  # in backward: checkpointing computes again
-            self.enter("forward")
 
     def leave_backward(self):
         self.enter("after backward")
@@ -86,6 +93,7 @@ class Learning:
     def _lines(self, entries):
         lines, alive, streams = [], {}, {0: 0}
         allocations = counted = 0
+        step, phase = 0, "build"
         marks = iter(self.marks)
         mark = next(marks, None)
         for entry in entries:
@@ -93,9 +101,14 @@ class Learning:
             if action in ("alloc", "free_requested"):
                 while mark is not None and mark[0] <= counted:
                     lines.append(mark[1])
+                    if mark[1].startswith("m"):
+                        step, phase = int(mark[1].split("\t")[1]), mark[1].split("\t")[2]
                     mark = next(marks, None)
                 counted += 1
             if action == "alloc":
+                if phase in BEFORE_FORWARD and in_module(entry.get("frames") or []):
+                    step, phase = max(step, 1), "forward"
+                    lines.append("m\t%d\t%s" % (step, phase))
                 stream = streams.setdefault(entry["stream"], len(streams))
                 name, place = self._names(entry.get("frames") or [])
                 lines.append("a\t%d\t%d\t%s\t%s" % (entry["size"], stream, name, place))
@@ -122,12 +135,9 @@ class Learning:
 
 
 def watch(torch, learning, safe):
-    """Marks of `learning()`, this process's Learning, where modules are called, where backward and the optimizer begin
-    and where caches are emptied."""
-    from torch.nn.modules import module
+    """Marks of `learning()`, this process's Learning, where backward and the optimizer begin and where caches are emptied."""
     from torch.optim import optimizer
 
-    module.register_module_forward_pre_hook(safe(lambda *args: learning().module_is_called(*args)))
     optimizer.register_optimizer_step_pre_hook(safe(lambda *args: learning().enter("optimizer")))
     leave = safe(lambda: learning().leave_backward())
     for name in ("backward", "grad"):

@@ -1,0 +1,37 @@
+// The free memory of a device while blocks come and go where a recording says: how much each is charged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace gpuplan {
+
+/// kMinBlockSize of CUDACachingAllocator.cpp is 512.
+std::int64_t rounded_to_block(std::int64_t bytes);
+
+class FollowedBlocks {
+ public:
+  /// `segment`: what nothing beside it is ever merged with, as cudaMalloc's; else pages of an expandable one.
+  void add_memory(std::uint64_t address, std::int64_t bytes, bool segment);
+  void remove_memory(std::uint64_t address, std::int64_t bytes);
+  /// What is charged: the size rounded up, or all of the free block where its rest is too small to be split off.
+  std::int64_t allocate(std::uint64_t address, std::int64_t bytes, bool expandable);
+  void free(std::uint64_t address);
+  std::optional<std::int64_t> largest_free() const;
+  /// From here on nothing is known of free memory: sizes are rounded.
+  void lose();
+  bool lost() const { return lost_; }
+
+ private:
+  void insert(std::uint64_t address, std::int64_t bytes);
+
+  std::map<std::uint64_t, std::int64_t> free_;  // bytes by address
+  std::set<std::uint64_t> borders_;             // of segments
+  std::unordered_map<std::uint64_t, std::int64_t> charged_;
+  bool lost_ = false;
+};
+
+}  // namespace gpuplan

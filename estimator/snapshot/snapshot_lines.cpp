@@ -1,0 +1,71 @@
+#include "estimator/snapshot/snapshot_lines.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "estimator/base/excerpt.h"
+
+namespace gpuplan {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+bool is_python(std::string_view file) {
+  return file.ends_with(".py") || file.starts_with("<ipython-input") || contains(file, "ipykernel_");
+}
+
+std::string_view name_in(std::string_view path) { return path.substr(path.find_last_of("/\\") + 1); }
+
+// Or of the runtime that records without a GPU, which looks at values.
+bool is_of_pytorch(std::string_view file) {
+  return contains(file, "/torch/") || file.starts_with("torch/") || contains(file, "/torchvision/_") ||
+         contains(file, "/runpy.py") || file.starts_with("<frozen") || name_in(file).starts_with("gpuplan_shadow_");
+}
+
+// "at::native::empty_cuda" of "at::native::empty_cuda(c10::ArrayRef<long>, ...)".
+std::string_view function_in(std::string_view symbol) { return symbol.substr(0, symbol.find('(')); }
+
+// C++ names above the allocator: what asked for the memory.
+bool asks(std::string_view symbol) {
+  return symbol.starts_with("at::native::") && !contains(symbol, "empty") && !contains(symbol, "resize") &&
+         !contains(symbol, "allocate");
+}
+
+SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
+  SnapshotLine line;
+  std::string_view kernel, first_python;
+  for (const std::uint32_t number : snapshot.stack(stack)) {
+    const SnapshotFrame& frame = snapshot.frames[number];
+    const std::string_view file = snapshot.words[frame.file], name = snapshot.words[frame.name];
+    if (contains(name, "autograd::Engine") || (is_python(file) && contains(file, "torch/autograd/")))
+      line.backward = true;
+    if (kernel.empty() && asks(name)) kernel = function_in(name);
+    if (!is_python(file)) continue;
+    if (first_python.empty()) first_python = file;
+    if (is_of_pytorch(file)) continue;
+    line.file = file;
+    line.line = frame.line;
+    line.text = std::string(name_in(file)) + ":" + std::to_string(frame.line) + " " + std::string(name);
+    break;
+  }
+  if (line.text.empty() && line.backward) line.text = "backward";
+  if (line.text.empty() && !kernel.empty()) line.text = "C++";
+  if (line.text.empty()) line.text = stack == kNoStack ? "not recorded" : "elsewhere";
+  if (line.file.empty() && !kernel.empty()) line.text += " " + std::string(kernel);
+  line.text = printable_text(line.text);
+  line.file = printable_text(line.file);
+  return line;
+}
+
+}  // namespace
+
+std::vector<SnapshotLine> lines_of(const Snapshot& snapshot) {
+  std::vector<SnapshotLine> lines;
+  lines.reserve(snapshot.stack_ends.size());
+  for (std::uint32_t stack = 0; stack < snapshot.stack_ends.size(); ++stack) lines.push_back(line_of(snapshot, stack));
+  // Where others have one, what has none was allocated by a thread of autograd's (stacks="python").
+  if (lines.size() > 1) lines[kNoStack] = {.text = "backward", .file = "", .line = 0, .backward = true};
+  return lines;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,195 @@
+#include "estimator/snapshot/snapshot_report.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "estimator/allocator/allocator.h"
+#include "estimator/snapshot/snapshot_trace.h"
+
+namespace gpuplan {
+namespace {
+
+using Events = std::span<const SnapshotEvent>;
+
+// A step of the optimizer, by the events before which it begins and ends.
+struct OptimizerStep {
+  std::uint32_t begin = 0, end = 0;
+};
+
+std::uint32_t event_at(Events events, std::int64_t microseconds) {
+  return static_cast<std::uint32_t>(std::ranges::lower_bound(events, microseconds, {}, &SnapshotEvent::microseconds) -
+                                    events.begin());
+}
+
+// torch.optim.Optimizer.profile_hook_step() marks each step.
+std::vector<OptimizerStep> optimizer_steps(const Snapshot& snapshot, std::size_t device, Events events) {
+  constexpr std::string_view kStep = "Optimizer.step#";
+  std::vector<OptimizerStep> steps;
+  bool inside = false;
+  for (const SnapshotMark& mark : snapshot.marks) {
+    if (mark.device != static_cast<std::int32_t>(device)) continue;
+    if (!std::string_view(snapshot.words[mark.name]).starts_with(kStep)) continue;
+    const std::uint32_t at = event_at(events, mark.microseconds);
+    if (mark.begins && !inside) steps.push_back({at, at});
+    if (!mark.begins && inside) steps.back().end = at;
+    inside = mark.begins;
+  }
+  if (inside) steps.pop_back();  // it was not finished
+  return steps;
+}
+
+SnapshotKind kind_of(const SnapshotTensor& t, const std::vector<OptimizerStep>& steps,
+                     const std::vector<SnapshotLine>& lines) {
+  const std::uint32_t last = steps.back().end;
+  const bool stays = t.freed == kNotFreed || t.freed >= last;
+  if (t.made == kBeforeHistory) return stays ? SnapshotKind::kept : SnapshotKind::passing;
+  const auto next = std::ranges::lower_bound(steps, t.made, {}, &OptimizerStep::end);
+  if (next == steps.end()) return SnapshotKind::passing;
+  if (t.made >= next->begin)
+    return t.freed == kNotFreed || t.freed >= next->end ? SnapshotKind::optimizer : SnapshotKind::passing;
+  const bool at_step = t.freed == kNotFreed || t.freed >= next->begin;
+  if (at_step && lines[t.stack].backward) return SnapshotKind::gradient;
+  return stays && next == steps.begin() ? SnapshotKind::kept : SnapshotKind::passing;
+}
+
+std::vector<SnapshotShare> shares_of(const SnapshotHistory& history, const std::vector<SnapshotLine>& lines) {
+  std::map<std::string_view, SnapshotShare> by_line;
+  for (const SnapshotTensor& t : history.tensors) {
+    if (!t.alive_after(history.peak_event)) continue;
+    const SnapshotLine& line = lines[t.stack];
+    const std::string_view text =
+        t.made == kBeforeHistory && t.stack == kNoStack ? "before the history" : std::string_view(line.text);
+    SnapshotShare& share = by_line[text];
+    share.text = text;
+    share.file = line.file;
+    share.line = line.line;
+    share.bytes += t.bytes;
+    ++share.tensors;
+  }
+  std::vector<SnapshotShare> shares;
+  for (auto& [text, share] : by_line) shares.push_back(std::move(share));
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &SnapshotShare::bytes);
+  return shares;
+}
+
+std::vector<SnapshotStep> step_readings(const SnapshotHistory& history, Events events,
+                                        const std::vector<OptimizerStep>& steps) {
+  std::vector<std::int64_t> changes(events.size(), 0);
+  std::int64_t now = 0;
+  for (const SnapshotTensor& t : history.tensors) {
+    (t.made == kBeforeHistory ? now : changes[t.made]) += t.bytes;
+    if (t.freed != kNotFreed) changes[t.freed] -= t.bytes;
+  }
+  std::vector<SnapshotStep> readings;
+  std::uint32_t event = 0;
+  for (const OptimizerStep& step : steps) {
+    SnapshotStep& reading = readings.emplace_back();
+    for (reading.peak_bytes = now; event < step.end; ++event)
+      now += changes[event], reading.peak_bytes = std::max(reading.peak_bytes, now);
+    reading.end_bytes = now;
+  }
+  return readings;
+}
+
+// Lines whose tensors take more after each step than after the one before; the first step makes what later ones keep.
+std::vector<SnapshotGrowth> growth_of(const SnapshotHistory& history, const std::vector<OptimizerStep>& steps,
+                                      const std::vector<SnapshotLine>& lines) {
+  constexpr std::size_t kLeast = 3;
+  std::vector<SnapshotGrowth> growth;
+  if (steps.size() < kLeast) return growth;
+  struct Line {
+    std::vector<std::int64_t> changes;
+    std::uint32_t stack = kNoStack;
+  };
+  std::map<std::string_view, Line> by_line;
+  for (const SnapshotTensor& t : history.tensors) {
+    if (t.made == kBeforeHistory) continue;
+    const auto from = std::ranges::upper_bound(steps, t.made, {}, &OptimizerStep::end);
+    const auto to =
+        t.freed == kNotFreed ? steps.end() : std::ranges::upper_bound(steps, t.freed, {}, &OptimizerStep::end);
+    if (from >= to) continue;
+    Line& line = by_line[lines[t.stack].text];
+    line.changes.resize(steps.size() + 1);
+    line.stack = t.stack;
+    line.changes[static_cast<std::size_t>(from - steps.begin())] += t.bytes;
+    line.changes[static_cast<std::size_t>(to - steps.begin())] -= t.bytes;
+  }
+  for (const auto& [text, line] : by_line) {
+    const auto after_first = std::span(line.changes).subspan(1, steps.size() - 1);
+    if (!std::ranges::all_of(after_first, [](std::int64_t change) { return change > 0; })) continue;
+    std::int64_t sum = 0;
+    for (const std::int64_t change : after_first) sum += change;
+    growth.push_back({.text = std::string(text),
+                      .file = lines[line.stack].file,
+                      .line = lines[line.stack].line,
+                      .bytes_of_step = sum / static_cast<std::int64_t>(after_first.size())});
+  }
+  std::ranges::stable_sort(growth, std::ranges::greater{}, &SnapshotGrowth::bytes_of_step);
+  return growth;
+}
+
+// The same requests with as much memory as there was, under other settings.
+SnapshotFailure failure_of(const Snapshot& snapshot, std::size_t device, const SnapshotHistory& history,
+                           const SnapshotOutOfMemory& reading, const SnapshotLine& line) {
+  SnapshotFailure failure{.reading = reading, .text = line.text, .ways = {}};
+  if (!history.whole || snapshot.expandable_segments) return failure;
+  AllocatorSettings settings;
+  settings.expandable_segments = true;
+  const std::int64_t memory = reading.at.reserved_bytes + reading.free_bytes;
+  const ReplayWithin outcome = replay_until(snapshot, device, reading, settings, memory);
+  failure.ways.push_back({"expandable_segments:True", outcome.runs, outcome.short_bytes});
+  return failure;
+}
+
+void look_at_the_end(const Snapshot& snapshot, SnapshotReport& report) {
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    if (static_cast<std::size_t>(std::max(segment.device, 0)) != report.device) continue;
+    ++report.segments;
+    for (const SnapshotBlock& block : snapshot.blocks_of(segment)) {
+      if (block.allocated) continue;
+      report.largest_free_bytes = std::max(report.largest_free_bytes, block.bytes);
+      if (block.bytes < segment.bytes) report.inactive_bytes += block.bytes;
+    }
+  }
+}
+
+}  // namespace
+
+const char* name_of(SnapshotKind kind) {
+  switch (kind) {
+    case SnapshotKind::kept: return "kept from the first step on: parameters, buffers";
+    case SnapshotKind::optimizer: return "optimizer state";
+    case SnapshotKind::gradient: return "gradients";
+    case SnapshotKind::passing: return "activations and what else passes";
+  }
+  return "";
+}
+
+SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std::vector<SnapshotLine>& lines) {
+  SnapshotReport report;
+  report.device = device;
+  const Events events = snapshot.events_of(device);
+  report.events = events.size();
+  report.history = follow(snapshot, device);
+  const SnapshotHistory& history = report.history;
+  const std::vector<OptimizerStep> steps = optimizer_steps(snapshot, device, events);
+  report.alive = shares_of(history, lines);
+  if (history.peak_event != kBeforeHistory) report.peak_at = lines[events[history.peak_event].stack].text;
+  if (!steps.empty()) {
+    report.kinds.resize(kSnapshotKinds);
+    for (const SnapshotTensor& t : history.tensors)
+      if (t.alive_after(history.peak_event))
+        report.kinds[static_cast<std::size_t>(kind_of(t, steps, lines))] += t.bytes;
+    report.steps = step_readings(history, events, steps);
+    report.growth = growth_of(history, steps, lines);
+    const auto step = std::ranges::lower_bound(steps, history.peak_event, {}, &OptimizerStep::end);
+    if (history.peak_event != kBeforeHistory) report.peak_step = static_cast<std::int32_t>(step - steps.begin()) + 1;
+  }
+  for (const SnapshotOutOfMemory& reading : history.out_of_memory)
+    report.failures.push_back(failure_of(snapshot, device, history, reading, lines[events[reading.event].stack]));
+  look_at_the_end(snapshot, report);
+  return report;
+}
+
+}  // namespace gpuplan

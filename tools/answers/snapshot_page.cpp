@@ -1,0 +1,122 @@
+#include "tools/answers/snapshot_page.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "estimator/base/excerpt.h"
+#include "estimator/report/snapshot_report_writers.h"
+#include "estimator/report/text_table.h"
+#include "tools/answers/planning.h"
+#include "tools/answers/snapshot_input.h"
+#include "tools/options/words.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kRows = "10";
+constexpr std::int64_t kMostRows = 1'000'000, kMostDevices = 1 << 20;
+
+bool was_used(const Snapshot& snapshot, std::size_t device) {
+  return !snapshot.events_of(device).empty() || std::ranges::any_of(snapshot.segments, [&](const SnapshotSegment& s) {
+    return s.device == static_cast<std::int32_t>(device);
+  });
+}
+
+// What a reader has to know before he believes the figures.
+void warn(const Snapshot& snapshot, const SnapshotReport& r, std::vector<std::string>& warnings) {
+  const std::string on = snapshot.name + ", GPU " + std::to_string(r.device) + ": ";
+  if (r.events == 0) {
+    warnings.push_back(on + "no history was recorded: _record_memory_history() was off, or recorded the state alone");
+  } else if (!r.history.adds_up) {
+    warnings.push_back(on + "what the events leave is not what the segments hold at the end; peaks may be off");
+  } else if (!r.history.whole) {
+    warnings.push_back(on + "the history begins with " + format_bytes(r.history.before.allocated_bytes) +
+                       " allocated: its ring dropped what was before (max_entries), or recording began late. A peak " +
+                       "before that is not seen, and blocks count with their sizes rounded up to 512 bytes");
+  }
+  if (snapshot.marks.empty() && r.events > 0)
+    warnings.push_back(on +
+                       "no step is marked, so nothing is said of steps or kinds; torch.optim's optimizers mark them");
+  for (const SnapshotSegment& s : snapshot.segments)
+    if (s.private_pool && s.device == static_cast<std::int32_t>(r.device)) {
+      warnings.push_back(on + "there are private pools, as CUDA graphs have them; a replay puts them into one");
+      break;
+    }
+}
+
+SnapshotPage page_of(const Snapshot& snapshot, const std::optional<std::size_t>& only) {
+  SnapshotPage page{.file = snapshot.name, .alloc_conf = snapshot.alloc_conf, .devices = {}, .warnings = {}};
+  const std::vector<SnapshotLine> lines = lines_of(snapshot);
+  for (std::size_t device = 0; device < snapshot.devices(); ++device) {
+    if (only ? device != *only : !was_used(snapshot, device)) continue;
+    page.devices.push_back(report_of(snapshot, device, lines));
+    warn(snapshot, page.devices.back(), page.warnings);
+  }
+  if (!page.devices.empty()) return page;
+  if (only)
+    throw Error("--device " + std::to_string(*only) + ": " + snapshot.name + " has " +
+                    std::to_string(snapshot.devices()) + (snapshot.devices() == 1 ? " GPU" : " GPUs"),
+                ErrorKind::usage);
+  throw Error(snapshot.name + " has neither events nor segments of a GPU")
+      .help("the backend cudaMallocAsync keeps no history, and a process that allocated nothing has none");
+}
+
+std::string render_page(const SnapshotPage& page, Format format, const TextStyle& style, std::size_t rows) {
+  switch (format) {
+    case Format::json: return snapshot_json(page, kVersion);
+    case Format::csv: return snapshot_csv(page);
+    case Format::md: return snapshot_md(page, rows);
+    case Format::table: break;
+  }
+  return snapshot_text(page, style, rows);
+}
+
+}  // namespace
+
+namespace {
+
+// Of several files: who took more than the others.
+std::string ranks_text(const std::vector<SnapshotPage>& pages, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table({left, right, right, right, right});
+  table.row({"of all", "GPU", "peak", "reserved", "above the least"});
+  std::int64_t least = INT64_MAX;
+  for (const SnapshotPage& page : pages)
+    for (const SnapshotReport& r : page.devices) least = std::min(least, r.history.peak.allocated_bytes);
+  for (const SnapshotPage& page : pages)
+    for (const SnapshotReport& r : page.devices) {
+      const SnapshotReading& peak = r.history.peak;
+      table.row({printable_text(page.file), std::to_string(r.device), styled_bytes(peak.allocated_bytes, style),
+                 styled_bytes(peak.reserved_bytes, style), styled_bytes(peak.allocated_bytes - least, style)});
+    }
+  return "\n" + table.text();
+}
+
+}  // namespace
+
+int print_snapshots(const SnapshotQuestion& question, const OutputOptions& output) {
+  const Format format = format_of(output);
+  const std::vector<OutputFile> files = files_of(output);
+  const TextStyle style = terminal_style(output);
+  const auto rows =
+      static_cast<std::size_t>(whole_number("--rows", question.rows.empty() ? kRows : question.rows, 0, kMostRows));
+  std::optional<std::size_t> device;
+  if (!question.device.empty())
+    device = static_cast<std::size_t>(whole_number("--device", question.device, 0, kMostDevices));
+  const bool several = question.files.size() > 1;
+  if (several && (!files.empty() || format != Format::table))
+    throw Error("-o and --format are for one snapshot", ErrorKind::usage).help("leave them out, or name one file");
+  std::vector<SnapshotPage> pages;
+  bool clean = true;
+  for (const std::string& name : question.files) {
+    const SnapshotPage& page = pages.emplace_back(page_of(open_snapshot(name), device));
+    clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
+    for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
+    write_stdout((pages.size() == 1 ? "" : "\n") + render_page(page, format, style, rows));
+  }
+  if (several) write_stdout(ranks_text(pages, style));
+  return clean ? 0 : 1;
+}
+
+}  // namespace gpuplan
