@@ -18,11 +18,18 @@ struct PlacedScratch {
 
 enum class OptimizerPart : std::uint8_t { construction, scaler, clip, step };
 
+struct RunningLoop;
+
 class LoopObserver {
  public:
   virtual ~LoopObserver() = default;
-  /// A block of so many bytes, rounded as the allocator charges them.
-  virtual void allocated(std::uint64_t address, std::int64_t bytes) = 0;
+  /// The loop begins; what it tells of its position holds at every call that follows.
+  virtual void begins(const RunningLoop& /*loop*/) {}
+  /// Whether scratch that goes before anything else happens is told, too.
+  virtual bool follows_scratch() const { return false; }
+  /// A block of so many bytes, as the allocator charges them and as they were asked for.
+  virtual void allocated(std::uint64_t address, std::int64_t bytes, std::int64_t requested_bytes,
+                         Category category) = 0;
   /// Before it goes back to the allocator.
   virtual void releasing(std::uint64_t address, std::int64_t bytes) = 0;
   /// The buffer is at this address from now on; 0 if it has no bytes.

@@ -43,7 +43,7 @@ class PlacedBlocks {
     const std::int64_t charged = b == kNoBlock ? 0 : allocator_.charged_bytes(b);
     of(category) += charged;
     note_peak();
-    if (loop_.observer != nullptr && b != kNoBlock) loop_.observer->allocated(address(b), charged);
+    if (loop_.observer != nullptr && b != kNoBlock) loop_.observer->allocated(address(b), charged, bytes, category);
     return b;
   }
   void release_as(BlockId& b, Category category) {
@@ -59,7 +59,8 @@ class PlacedBlocks {
   void release_scratch(BlockId& b) { release_as(b, Category::scratch); }
   /// Scratch that goes before anything else happens.
   void use_scratch(std::int64_t bytes) {
-    const std::optional<std::int64_t> charged = allocator_.use(bytes);
+    const bool told = loop_.observer != nullptr && loop_.observer->follows_scratch();
+    const std::optional<std::int64_t> charged = told ? std::nullopt : allocator_.use(bytes);
     if (!charged) {
       BlockId b = allocate_scratch(bytes);
       return release_scratch(b);

@@ -51,6 +51,7 @@ class TrainingLoop {
 
   /// Throws NoRoom where the allocator has none.
   LoopReplay replay() {
+    if (loop_.observer != nullptr) loop_.observer->begins(loop_);
     build_model(loop_, blocks_, optimizer_, collectives_);
     const RunConfig& run = loop_.rank->run;
     const int reported = run.mode == Mode::train && run.first_step ? 0 : steps_ - 1;

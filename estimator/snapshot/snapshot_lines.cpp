@@ -10,8 +10,11 @@ namespace {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-bool is_python(std::string_view file) {
-  return file.ends_with(".py") || file.starts_with("<ipython-input") || contains(file, "ipykernel_");
+// A line that somebody wrote: of Python, or of a model that was planned.
+bool is_source(std::string_view file) {
+  constexpr std::string_view kOthers[] = {".cpp", ".cc", ".h", ".cu", ".c"};
+  return !file.empty() && !contains(file, ".so") && file != "??" &&
+         std::ranges::none_of(kOthers, [&](std::string_view ending) { return file.ends_with(ending); });
 }
 
 std::string_view name_in(std::string_view path) { return path.substr(path.find_last_of("/\\") + 1); }
@@ -37,10 +40,10 @@ SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
   for (const std::uint32_t number : snapshot.stack(stack)) {
     const SnapshotFrame& frame = snapshot.frames[number];
     const std::string_view file = snapshot.words[frame.file], name = snapshot.words[frame.name];
-    if (contains(name, "autograd::Engine") || (is_python(file) && contains(file, "torch/autograd/")))
+    if (contains(name, "autograd::Engine") || contains(file, "torch/autograd/") || name.ends_with(" in backward"))
       line.backward = true;
     if (kernel.empty() && asks(name)) kernel = function_in(name);
-    if (!is_python(file)) continue;
+    if (!is_source(file)) continue;
     if (first_python.empty()) first_python = file;
     if (is_of_pytorch(file)) continue;
     line.file = file;

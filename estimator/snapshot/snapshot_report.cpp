@@ -149,7 +149,7 @@ void look_at_the_end(const Snapshot& snapshot, SnapshotReport& report) {
     for (const SnapshotBlock& block : snapshot.blocks_of(segment)) {
       if (block.allocated) continue;
       report.largest_free_bytes = std::max(report.largest_free_bytes, block.bytes);
-      if (block.bytes < segment.bytes) report.inactive_bytes += block.bytes;
+      if (block.bytes < segment.bytes && !segment.expandable) report.inactive_bytes += block.bytes;
     }
   }
 }

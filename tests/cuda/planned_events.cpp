@@ -60,7 +60,10 @@ class PlannedLoop final : public LoopObserver {
       if (has_master(p)) half_.push_back(p);
   }
 
-  void allocated(std::uint64_t address, std::int64_t bytes) override { log_.block(address, bytes, true); }
+  void allocated(std::uint64_t address, std::int64_t bytes, std::int64_t /*requested_bytes*/,
+                 Category /*category*/) override {
+    log_.block(address, bytes, true);
+  }
   void releasing(std::uint64_t address, std::int64_t bytes) override { log_.block(address, bytes, false); }
   void placed(BufferId buffer, std::uint64_t address) override { addresses_[index(buffer)] = address; }
   void state(std::uint64_t address, std::int64_t) override { new_states_.push_back(address); }

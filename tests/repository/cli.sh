@@ -668,6 +668,23 @@ expect 1 'out of memory on 800MiB, beside the CUDA context' replay tests/snapsho
 expect 2 'its history has no beginning' replay tests/snapshots/cut-2.15.pickle --check
 expect 2 'device is for snapshots' replay tests/traces/none.tsv --device 1
 
+# A plan is a snapshot, too: for viewers, for gpuplan snapshot, and beside a run.
+"$gpuplan" zoo:resnet50 -b 64 --opt adam -q -o memviz:"$work/plan.pickle" -o trace:"$work/plan.json" -o "$work/plan.speedscope.json" -o "$work/plan.folded" >/dev/null 2>&1 ||
+  fail 'no files for viewers'
+expect 0 '^  Peak +5.47 GiB  allocated, at zoo:resnet50:28 layer4.2.1 ' snapshot "$work/plan.pickle"
+expect 0 'all addresses match' replay "$work/plan.pickle" --check
+expect 0 '^  peak +5.47 GiB +→ +5.47 GiB +±0' diff zoo:resnet50 "$work/plan.pickle" -b 64 --opt adam
+expect 0 '^ *\+12.0 +new  train.py:63' diff tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle
+grep -q '^resnet50;bn1;bn1 aten::batch_norm 205521920$' "$work/plan.folded" || fail 'no folded stack of bn1'
+python3 -c 'import json, sys; t = json.load(open(sys.argv[1])); s = json.load(open(sys.argv[2])); p = s["profiles"][0]
+assert max(e["args"]["allocated"] for e in t["traceEvents"] if e["ph"] == "C") == sum(p["weights"]) == p["endValue"]
+assert {e["name"] for e in t["traceEvents"] if e["ph"] == "X"} >= {"forward", "backward", "Optimizer.step#adam"}' \
+  "$work/plan.json" "$work/plan.speedscope.json" || fail 'the peaks of trace and speedscope differ'
+expect 0 '"traceEvents"' zoo:mlp -b 8 --format trace
+expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle -o memviz:"$work/x.pickle"
+expect 2 'cannot write the format memviz' fit zoo:resnet50 --gpu t4 --format memviz
+expect 2 'PyTorch.s caching allocator' zoo:mlp -b 8 --allocator exact -o memviz:"$work/x.pickle"
+
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
 expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated

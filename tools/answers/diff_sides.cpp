@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "estimator/report/read_figures.h"
+#include "estimator/snapshot/snapshot_report.h"
+#include "tools/answers/snapshot_input.h"
 #include "tools/answers/trace_plan.h"
 #include "tools/git/base.h"
 #include "tools/git/commit.h"
@@ -61,7 +63,36 @@ void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
   open.is_trace = true;
 }
 
+// Of the GPU of the process that took most.
+OpenSide snapshot_side(const std::string& file) {
+  const Snapshot snapshot = open_snapshot(file);
+  const std::vector<SnapshotLine> lines = lines_of(snapshot);
+  std::optional<SnapshotReport> most;
+  for (std::size_t device = 0; device < snapshot.devices(); ++device) {
+    SnapshotReport report = report_of(snapshot, device, lines);
+    if (!most || report.history.peak.allocated_bytes > most->history.peak.allocated_bytes) most = std::move(report);
+  }
+  if (!most) throw Error(file + " has no history of a GPU");
+  OpenSide open;
+  open.is_snapshot = true;
+  open.side.name = open.side.file = file;
+  Figures& figures = open.side.figures.emplace();
+  figures.model = file;
+  figures.allocated_bytes = most->history.peak.allocated_bytes;
+  figures.reserved_bytes = most->history.peak.reserved_bytes;
+  figures.device_bytes = figures.reserved_bytes + kAssumedContextBytes;
+  for (std::size_t k = 0; k < most->kinds.size(); ++k)
+    figures.categories.push_back({name_of(static_cast<SnapshotKind>(k)), most->kinds[k]});
+  for (const SnapshotShare& share : most->alive) figures.modules.push_back({share.text, share.bytes});
+  complete(figures.categories, figures.allocated_bytes);
+  complete(figures.modules, figures.allocated_bytes);
+  if (!most->history.whole)
+    open.warning = file + ": its history has no beginning; gpuplan snapshot " + file + " says what is known";
+  return open;
+}
+
 OpenSide file_side(const std::string& file, const RunOptions& run) {
+  if (is_snapshot(file)) return snapshot_side(file);
   const NamedFile input = open_input(file);
   if (is_saved(input)) return saved_side(input);
   OpenSide open;
@@ -196,6 +227,31 @@ void refuse_commits(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+void compare_by_life(Figures& planned, Figures& recorded) {
+  const auto kind_of = [](std::string_view category) {
+    if (category == name_of(Category::optimizer_state)) return SnapshotKind::optimizer;
+    if (category == name_of(Category::gradients)) return SnapshotKind::gradient;
+    const bool kept = category == name_of(Category::parameters) || category == name_of(Category::buffers) ||
+                      category == name_of(Category::inputs);
+    return kept ? SnapshotKind::kept : SnapshotKind::passing;
+  };
+  std::vector<Amount> kinds;
+  for (std::size_t k = 0; k < kSnapshotKinds; ++k) kinds.push_back({name_of(static_cast<SnapshotKind>(k)), 0});
+  for (const Amount& category : planned.categories)
+    kinds[static_cast<std::size_t>(kind_of(category.name))].value += category.value;
+  planned.categories = std::move(kinds);
+  for (Figures* const side : {&planned, &recorded}) {
+    side->modules.clear();
+    complete(side->modules, side->allocated_bytes);
+    side->parameters.reset();
+    side->step_flops.reset();
+    side->step_nanoseconds.reset();
+    side->module_parameters.clear();
+    side->module_flops.clear();
+    side->run.clear();
+  }
+}
 
 OpenSides open_sides(const DiffWords& words, const RunOptions& run) {
   if (words.sides.size() > 2)

@@ -8,6 +8,7 @@
 #include "estimator/report/text_table.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/snapshot_input.h"
+#include "tools/answers/viewer_files.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
 
@@ -95,7 +96,9 @@ std::string ranks_text(const std::vector<SnapshotPage>& pages, const TextStyle& 
 
 }  // namespace
 
-int print_snapshots(const SnapshotQuestion& question, const OutputOptions& output) {
+int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given) {
+  OutputOptions output = given;
+  const std::vector<ViewerFile> viewers = take_viewers(output);
   const Format format = format_of(output);
   const std::vector<OutputFile> files = files_of(output);
   const TextStyle style = terminal_style(output);
@@ -105,14 +108,16 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& outpu
   if (!question.device.empty())
     device = static_cast<std::size_t>(whole_number("--device", question.device, 0, kMostDevices));
   const bool several = question.files.size() > 1;
-  if (several && (!files.empty() || format != Format::table))
+  if (several && (!files.empty() || !viewers.empty() || format != Format::table))
     throw Error("-o and --format are for one snapshot", ErrorKind::usage).help("leave them out, or name one file");
   std::vector<SnapshotPage> pages;
   bool clean = true;
   for (const std::string& name : question.files) {
-    const SnapshotPage& page = pages.emplace_back(page_of(open_snapshot(name), device));
+    const Snapshot snapshot = open_snapshot(name);
+    const SnapshotPage& page = pages.emplace_back(page_of(snapshot, device));
     clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
+    if (write_viewers(viewers, [&] { return snapshot; })) continue;
     write_stdout((pages.size() == 1 ? "" : "\n") + render_page(page, format, style, rows));
   }
   if (several) write_stdout(ranks_text(pages, style));

@@ -36,6 +36,8 @@ constexpr const char* kDiffHelp =
     "  gpuplan diff configs/gpt2.yaml                                   what this branch changes\n"
     "  gpuplan diff old.yaml new.yaml -b 8                              two files\n"
     "  gpuplan diff old.json new.json                                   two plans, or recorded runs, that were saved\n"
+    "  gpuplan diff a.pickle b.pickle                                   two memory snapshots, or a plan and a "
+    "snapshot\n"
     "\n"
     "The exit code is 0 whether or not anything differs. With --exit-code it is 1 if a figure differs; with --fail-on\n"
     "it is 1 if a figure (peak, reserved, device, params, flop, seconds) grew by more than a percentage of the base "
@@ -121,6 +123,9 @@ int run_diff(const DiffOptions& options) {
   std::vector<std::string> warnings;
   plan_side(sides.base, run, warnings);
   plan_side(sides.now, run, warnings);
+  if (sides.base.side.figures && sides.now.side.figures && sides.base.is_snapshot != sides.now.is_snapshot)
+    sides.base.is_snapshot ? compare_by_life(*sides.now.side.figures, *sides.base.side.figures)
+                           : compare_by_life(*sides.base.side.figures, *sides.now.side.figures);
   DiffReport report = compare(std::move(sides), run, limits);
   if (!report.differences && !limits.empty())
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "estimator/plan/plan_snapshot.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
@@ -19,6 +20,7 @@
 #include "tools/answers/stages.h"
 #include "tools/answers/trace_plan.h"
 #include "tools/answers/unequal_lengths.h"
+#include "tools/answers/viewer_files.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
@@ -156,6 +158,7 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
+  const std::vector<ViewerFile> viewers = take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
@@ -170,7 +173,8 @@ int run_plan(PlanOptions options) {
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
   if (strategy && strategy->tensor * strategy->pipeline > 1)
     return print_stages(planning, *strategy, options.run, options.several, options.output);
-  Report report = make_report(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
+  auto [planned, report] =
+      make_planned(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),
@@ -180,7 +184,8 @@ int run_plan(PlanOptions options) {
   const std::vector<Suggestion> suggestions = suggest(planning, report);
   for (const OutputFile& file : files)
     write_report(file, render(report, file.format, file_style(options.output), options, suggestions));
-  write_stdout(render(report, format, style, options, suggestions));
+  if (!write_viewers(viewers, [&plan = planned] { return snapshot_of(plan); }))
+    write_stdout(render(report, format, style, options, suggestions));
   return clean && verdict(report).fits ? 0 : 1;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "tools/files/write_file.h"
@@ -138,6 +139,56 @@ std::vector<OutputFile> files_of(const OutputOptions& options) {
     refuse_to_replace("-o", file.path, file.force);
   }
   return files;
+}
+
+namespace {
+
+const Choices<Viewer>& viewers() {
+  static const Choices<Viewer> words = {{"memviz", Viewer::memviz},
+                                        {"trace", Viewer::trace},
+                                        {"speedscope", Viewer::speedscope},
+                                        {"folded", Viewer::folded}};
+  return words;
+}
+
+// "memviz:plan.pickle", "plan.pickle", "plan.speedscope.json", "peak.folded"; a trace is always named as one.
+std::optional<ViewerFile> viewer_file(const std::string& text) {
+  for (const auto& [word, viewer] : viewers())
+    if (text.starts_with(word + ":")) return ViewerFile{viewer, text.substr(word.size() + 1)};
+  if (text.find(':') != std::string::npos) return std::nullopt;
+  if (text.ends_with(".pickle")) return ViewerFile{Viewer::memviz, text};
+  if (text.ends_with(".speedscope.json")) return ViewerFile{Viewer::speedscope, text};
+  if (text.ends_with(".folded")) return ViewerFile{Viewer::folded, text};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<ViewerFile> take_viewers(OutputOptions& options) {
+  std::vector<ViewerFile> taken;
+  std::erase_if(options.files, [&](const std::string& text) {
+    std::optional<ViewerFile> file = viewer_file(text);
+    if (!file) return false;
+    refuse_standard_output(text);
+    if (file->path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
+    file->force = options.force;
+    refuse_to_replace("-o", file->path, file->force);
+    taken.push_back(*std::move(file));
+    return true;
+  });
+  for (const auto& [word, viewer] : viewers())
+    if (options.format == word) {
+      taken.push_back({viewer, "", false});
+      options.format.clear();
+      options.quiet = true;
+    }
+  return taken;
+}
+
+void write_viewer_file(const ViewerFile& file, const std::string& text) {
+  if (file.path.empty()) return write_stdout(text);
+  refuse_to_replace("-o", file.path, file.force);
+  write_file(file.path, text);
 }
 
 void refuse_unwritable(const std::vector<OutputFile>& files) {

@@ -21,6 +21,15 @@ struct OutputOptions {
   bool bytes = false, ascii = false, quiet = false, verbose = false, force = false;
 };
 
+/// What viewers open, which plan and snapshot write.
+enum class Viewer : unsigned char { memviz, trace, speedscope, folded };
+
+struct ViewerFile {
+  Viewer viewer = Viewer::memviz;
+  std::string path;  // empty: standard output
+  bool force = false;
+};
+
 struct OutputFile {
   Format format = Format::table;
   std::string path;
@@ -35,6 +44,10 @@ Format format_of(const OutputOptions& options);
 /// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE". Throws Error (usage), also where one would
 /// replace what is no report.
 std::vector<OutputFile> files_of(const OutputOptions& options);
+/// Takes the files and the format of viewers out of `options`. Throws Error (usage).
+std::vector<ViewerFile> take_viewers(OutputOptions& options);
+/// Throws Error: environment where it cannot be written, usage where it would replace what is no report.
+void write_viewer_file(const ViewerFile& file, const std::string& text);
 /// Of a command whose table has its units in the heading and all of its columns always: throws Error (usage) for
 /// --bytes,
 /// --units and --width.

@@ -47,7 +47,8 @@ class Execution final : public LoopObserver {
         scaler_(device),
         result_(result) {}
 
-  void allocated(std::uint64_t address, std::int64_t bytes) override {
+  void allocated(std::uint64_t address, std::int64_t bytes, std::int64_t /*requested_bytes*/,
+                 Category /*category*/) override {
     if (options_.poison) device_.fill_bytes(pointer(address), bytes, kPoison);
   }
   void releasing(std::uint64_t address, std::int64_t bytes) override {

@@ -1,0 +1,16 @@
+// Files for the viewers that people have, of plans and of snapshots.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "estimator/snapshot/snapshot.h"
+#include "tools/options/output_options.h"
+
+namespace gpuplan {
+
+/// Writes each; `make` is called where there is one. Returns whether one went to standard output, which then has
+/// nothing else. Throws Error.
+bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make);
+
+}  // namespace gpuplan
