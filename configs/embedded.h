@@ -23,5 +23,8 @@ std::span<const EmbeddedFile> embedded_families();
 std::span<const EmbeddedFile> embedded_gpus();
 /// configs/instances/*.csv, one for each provider, sorted by name.
 std::span<const EmbeddedFile> embedded_instances();
+/// configs/pages/*: the style, the script and the parts of HTML reports, all named "report"; their paths tell them
+/// apart.
+std::span<const EmbeddedFile> embedded_pages();
 
 }  // namespace gpuplan

@@ -146,7 +146,7 @@ class Recorder final : public LoopObserver, public SegmentSource {
     frames.push_back(frame(
         file, (path.empty() ? "" : path + " ") + std::string(operation) + (backward ? " in backward" : ""), line));
     for (std::string_view module = path; !module.empty();) {
-      frames.push_back(frame(file, module, line));
+      frames.push_back(frame(file, module, 0));
       const std::size_t dot = module.rfind('.');
       module = dot == module.npos ? "" : module.substr(0, dot);
     }

@@ -77,7 +77,8 @@ class Follower {
   }
   void add_before(std::uint64_t address, std::int64_t bytes, std::int64_t requested, std::uint32_t stack) {
     alive_[address] = {static_cast<std::uint32_t>(history_.tensors.size()), false};
-    history_.tensors.push_back({.bytes = rounded_to_block(bytes), .requested_bytes = requested, .stack = stack});
+    history_.tensors.push_back(
+        {.address = address, .bytes = rounded_to_block(bytes), .requested_bytes = requested, .stack = stack});
   }
 
   // What the events change in all.
@@ -122,8 +123,12 @@ class Follower {
   void made(std::uint32_t i, const SnapshotEvent& e) {
     const std::int64_t bytes = blocks_.allocate(e.address, e.bytes, snapshot_.expandable_segments);
     alive_[e.address] = {static_cast<std::uint32_t>(history_.tensors.size()), false};
-    history_.tensors.push_back(
-        {.bytes = bytes, .requested_bytes = e.bytes, .made = i, .freed = kNotFreed, .stack = e.stack});
+    history_.tensors.push_back({.address = e.address,
+                                .bytes = bytes,
+                                .requested_bytes = e.bytes,
+                                .made = i,
+                                .freed = kNotFreed,
+                                .stack = e.stack});
     now_.allocated_bytes += bytes;
     now_.requested_bytes += e.bytes;
     history_.peak.requested_bytes = std::max(history_.peak.requested_bytes, now_.requested_bytes);

@@ -16,6 +16,7 @@ constexpr std::uint32_t kNotFreed = UINT32_MAX;
 
 /// An allocation; of a device's events: which made and which freed it.
 struct SnapshotTensor {
+  std::uint64_t address = 0;
   std::int64_t bytes = 0;  // as charged
   std::int64_t requested_bytes = 0;
   std::uint32_t made = kBeforeHistory, freed = kNotFreed;

@@ -48,7 +48,8 @@ SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
     if (is_of_pytorch(file)) continue;
     line.file = file;
     line.line = frame.line;
-    line.text = std::string(name_in(file)) + ":" + std::to_string(frame.line) + " " + std::string(name);
+    const std::string at = std::string(name_in(file)) + ":" + std::to_string(frame.line) + " ";
+    line.text = (frame.line > 0 ? at : "") + std::string(name);
     break;
   }
   if (line.text.empty() && line.backward) line.text = "backward";

@@ -327,7 +327,7 @@ expect 2 'fsdp' $model -b 2 --gpus 2 --zero 4
 expect 0 'rank 1 of 2' $model -b 8 --gpus 2 --zero fsdp --rank 1
 expect 0 'all-reduce' $model -b 8 --gpus 2 --gpu h100
 for later in '--format=html' '-oreport.html'; do
-  expect 2 'cannot write the format html' $model -b 2 "$later"
+  expect 2 'cannot write the format html' layers $model -b 2 "$later"
 done
 
 # What other tools call it.
@@ -683,6 +683,8 @@ assert {e["name"] for e in t["traceEvents"] if e["ph"] == "X"} >= {"forward", "b
 expect 0 '"traceEvents"' zoo:mlp -b 8 --format trace
 expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle -o memviz:"$work/x.pickle"
 expect 2 'cannot write the format memviz' fit zoo:resnet50 --gpu t4 --format memviz
+expect 2 'are not written with --tp and --pp' zoo:gpt2 -b 8 --gpus 2 --pp 2 -o html:"$work/x.html"
+expect 2 'are not written with --canonical' zoo:mlp -b 8 --canonical --format html
 expect 2 'PyTorch.s caching allocator' zoo:mlp -b 8 --allocator exact -o memviz:"$work/x.pickle"
 
 # An evaluation between steps of training.

@@ -241,6 +241,12 @@ constexpr ExplainTopic kTopics[] = {
   ulimit -f or a signal leaves the old file intact. Pipes and devices, /dev/stdout and /dev/fd/N are written directly.
   Of a symbolic link the target is replaced. A file that cannot be renamed, such as a single-file mount in a container,
   is overwritten in place.
+  -o FILE.json, .csv, .md and .txt are reports, for scripts and pages. Of plan and snapshot there are also
+    FILE.html                    a page: memory over the events, what is alive at each, the allocator's segments
+    memviz:FILE, FILE.pickle     a memory snapshot as PyTorch writes it, for pytorch.org/memory_viz
+    trace:FILE                   for ui.perfetto.dev and chrome://tracing
+    FILE.speedscope.json, FILE.folded    bytes at the peak by stack, for speedscope.app and flamegraph.pl
+  The word before the colon works with every name: html:page. --format writes one of them to standard output.
   -o never replaces a model, a budget, a trace or a script (exit code 2) unless --force is given. import and init do
   not replace a file that has been edited, either.
 )"},

@@ -6,6 +6,7 @@
 #include "estimator/base/excerpt.h"
 #include "estimator/report/snapshot_report_writers.h"
 #include "estimator/report/text_table.h"
+#include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/snapshot_input.h"
 #include "tools/answers/viewer_files.h"
@@ -117,7 +118,10 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
     const SnapshotPage& page = pages.emplace_back(page_of(snapshot, device));
     clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
-    if (write_viewers(viewers, [&] { return snapshot; })) continue;
+    const auto html = [&](const Snapshot& of) { return run_page(page, of, snapshot_text(page, {}, rows)); };
+    if (write_viewers(
+            viewers, [&] { return snapshot; }, html))
+      continue;
     write_stdout((pages.size() == 1 ? "" : "\n") + render_page(page, format, style, rows));
   }
   if (several) write_stdout(ranks_text(pages, style));

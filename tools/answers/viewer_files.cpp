@@ -14,6 +14,7 @@ std::string folded(const Snapshot& snapshot) {
 
 std::string rendered(const Snapshot& snapshot, Viewer viewer) {
   switch (viewer) {
+    case Viewer::html: break;
     case Viewer::memviz: return snapshot_pickle(snapshot);
     case Viewer::trace: return snapshot_trace_events(snapshot);
     case Viewer::speedscope: return snapshot_speedscope(snapshot);
@@ -24,12 +25,13 @@ std::string rendered(const Snapshot& snapshot, Viewer viewer) {
 
 }  // namespace
 
-bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make) {
+bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make,
+                   const std::function<std::string(const Snapshot&)>& page) {
   if (files.empty()) return false;
   const Snapshot snapshot = make();
   bool to_standard_output = false;
   for (const ViewerFile& file : files) {
-    write_viewer_file(file, rendered(snapshot, file.viewer));
+    write_viewer_file(file, file.viewer == Viewer::html ? page(snapshot) : rendered(snapshot, file.viewer));
     to_standard_output = to_standard_output || file.path.empty();
   }
   return to_standard_output;

@@ -9,8 +9,9 @@
 
 namespace gpuplan {
 
-/// Writes each; `make` is called where there is one. Returns whether one went to standard output, which then has
-/// nothing else. Throws Error.
-bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make);
+/// Writes each; `make` is called where there is one, and `page` makes its HTML report. Returns whether one went to
+/// standard output, which then has nothing else. Throws Error.
+bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make,
+                   const std::function<std::string(const Snapshot&)>& page);
 
 }  // namespace gpuplan

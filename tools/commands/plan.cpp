@@ -14,6 +14,7 @@
 #include "tools/answers/evaluation.h"
 #include "tools/answers/learned_model.h"
 #include "tools/answers/library_loop.h"
+#include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/snapshot_input.h"
 #include "tools/answers/snapshot_page.h"
@@ -166,13 +167,17 @@ int run_plan(PlanOptions options) {
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
   const std::optional<Strategy> strategy = strategy_of(options.several);
   const Planning planning = prepare(options.run);
+  const bool in_stages = strategy && strategy->tensor * strategy->pipeline > 1;
+  if (!viewers.empty() && (options.canonical || in_stages))
+    throw Error(std::string("html, memviz and their like are not written with ") +
+                    (in_stages ? "--tp and --pp" : "--canonical"),
+                ErrorKind::usage);
   if (options.canonical) {
     write_stdout(canonical_yaml(planning.model));
     return 0;
   }
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
-  if (strategy && strategy->tensor * strategy->pipeline > 1)
-    return print_stages(planning, *strategy, options.run, options.several, options.output);
+  if (in_stages) return print_stages(planning, *strategy, options.run, options.several, options.output);
   auto [planned, report] =
       make_planned(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
   if (tool)
@@ -184,7 +189,12 @@ int run_plan(PlanOptions options) {
   const std::vector<Suggestion> suggestions = suggest(planning, report);
   for (const OutputFile& file : files)
     write_report(file, render(report, file.format, file_style(options.output), options, suggestions));
-  if (!write_viewers(viewers, [&plan = planned] { return snapshot_of(plan); }))
+  const auto page = [&, &of = report](const Snapshot& snapshot) {
+    return plan_page(of, options.run, snapshot,
+                     render(of, Format::table, file_style(options.output), options, suggestions));
+  };
+  if (!write_viewers(
+          viewers, [&plan = planned] { return snapshot_of(plan); }, page))
     write_stdout(render(report, format, style, options, suggestions));
   return clean && verdict(report).fits ? 0 : 1;
 }

@@ -92,7 +92,7 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  add("--format", o.format, "table|json|csv|md", "Format of standard output (table)");
+  add("--format", o.format, "table|json|csv|md", "Format of standard output (table); explain files has all");
   command.add_option("-o,--output", o.files, "Also writes a file; FORMAT defaults to the file's extension; repeatable")
       ->type_name("[FORMAT:]FILE")
       ->group(group)
@@ -144,7 +144,8 @@ std::vector<OutputFile> files_of(const OutputOptions& options) {
 namespace {
 
 const Choices<Viewer>& viewers() {
-  static const Choices<Viewer> words = {{"memviz", Viewer::memviz},
+  static const Choices<Viewer> words = {{"html", Viewer::html},
+                                        {"memviz", Viewer::memviz},
                                         {"trace", Viewer::trace},
                                         {"speedscope", Viewer::speedscope},
                                         {"folded", Viewer::folded}};
@@ -156,6 +157,7 @@ std::optional<ViewerFile> viewer_file(const std::string& text) {
   for (const auto& [word, viewer] : viewers())
     if (text.starts_with(word + ":")) return ViewerFile{viewer, text.substr(word.size() + 1)};
   if (text.find(':') != std::string::npos) return std::nullopt;
+  if (text.ends_with(".html")) return ViewerFile{Viewer::html, text};
   if (text.ends_with(".pickle")) return ViewerFile{Viewer::memviz, text};
   if (text.ends_with(".speedscope.json")) return ViewerFile{Viewer::speedscope, text};
   if (text.ends_with(".folded")) return ViewerFile{Viewer::folded, text};

@@ -22,7 +22,7 @@ struct OutputOptions {
 };
 
 /// What viewers open, which plan and snapshot write.
-enum class Viewer : unsigned char { memviz, trace, speedscope, folded };
+enum class Viewer : unsigned char { html, memviz, trace, speedscope, folded };
 
 struct ViewerFile {
   Viewer viewer = Viewer::memviz;

@@ -1,0 +1,67 @@
+#include "tools/answers/html_page.h"
+
+#include <algorithm>
+
+#include "configs/embedded.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+namespace {
+
+std::string_view page_file(std::string_view ending) {
+  for (const EmbeddedFile& file : embedded_pages())
+    if (file.path.ends_with(ending)) return file.text;
+  return "";
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+// JSON in a script: nothing in it ends the script.
+std::string for_script(std::string_view json) {
+  std::string out;
+  for (const char c : json) c == '<' ? out += "\\u003c" : out += c;
+  return out;
+}
+
+}  // namespace
+
+std::string html_text(const HtmlPage& page) {
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src "
+      "'unsafe-inline'\">\n<title>" +
+      escaped(page.title) + "</title>\n<style>\n" + std::string(page_file(".css")) + "</style>\n</head>\n<body>\n<h1>" +
+      escaped(page.title) + "</h1>\n<p class=\"quiet\">" + escaped(page.subtitle) + "</p>\n<p class=\"" +
+      (page.good ? "good" : "bad") + "\">" + escaped(page.verdict) + "</p>\n<div class=\"cards\">\n";
+  for (const auto& [name, value] : page.cards)
+    out += "<div class=\"card\">" + escaped(name) + "<b>" + escaped(value) + "</b></div>\n";
+  out += "</div>\n" + std::string(page_file(".html"));
+  if (!page.notes.empty()) {
+    out += "<h2>Assumed, and to know</h2>\n<ul>\n";
+    for (const std::string& note : page.notes) out += "<li>" + escaped(note) + "</li>\n";
+    out += "</ul>\n";
+  }
+  out += "<h2>The command</h2>\n<pre>" + escaped(page.command) +
+         "</pre>\n<details><summary>The report as text</summary>\n<pre>" + escaped(page.text) +
+         "</pre></details>\n<p class=\"quiet\">Made by gpuplan " + std::string(kVersion) +
+         ".</p>\n<script type=\"application/json\" id=\"gpuplan\">{\"report\":" + for_script(page.report_json) +
+         ",\"memory\":" + for_script(page.memory_json) + "}</script>\n<script>\n" + std::string(page_file(".js")) +
+         "</script>\n</body>\n</html>\n";
+  return out;
+}
+
+}  // namespace gpuplan

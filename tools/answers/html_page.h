@@ -1,0 +1,24 @@
+// HTML reports: one file without network or library, whose script (configs/pages/report.js) draws what its JSON says.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpuplan {
+
+struct HtmlPage {
+  std::string title, subtitle;  // plain text, as everything here but the two of JSON
+  std::string verdict;
+  bool good = true;
+  std::vector<std::pair<std::string, std::string>> cards;  // what it is, and how much
+  std::vector<std::string> notes;                          // assumptions and warnings
+  std::string command;
+  std::string text;         // the report as a terminal shows it
+  std::string report_json;  // as --format json prints it
+  std::string memory_json;  // memory_page_json()
+};
+
+std::string html_text(const HtmlPage& page);
+
+}  // namespace gpuplan

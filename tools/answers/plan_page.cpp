@@ -1,0 +1,99 @@
+#include "tools/answers/plan_page.h"
+
+#include <algorithm>
+
+#include "estimator/base/format.h"
+#include "estimator/plan/run_names.h"
+#include "estimator/plan/verdict.h"
+#include "estimator/report/memory_page.h"
+#include "estimator/report/several_gpus.h"
+#include "estimator/report/time_text.h"
+#include "estimator/report/writers.h"
+#include "tools/answers/html_page.h"
+#include "tools/options/run_words.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+namespace {
+
+// As a shell takes it.
+std::string quoted(const std::string& word) {
+  const bool plain =
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%") ==
+      std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string command_of(const RunOptions& run) {
+  std::string command = "gpuplan plan " + quoted(run.model);
+  if (!run.batch.empty()) command += " --batch " + quoted(run.batch);
+  if (!run.gpu.empty()) command += " --gpu " + quoted(run.gpu);
+  for (const std::string& word : run_words(run)) command += " " + quoted(word);
+  return command;
+}
+
+std::string verdict_words(const Report& report) {
+  const Verdict v = verdict(report);
+  const std::string needs = "Needs " + format_bytes(report.peak.device_bytes);
+  if (!v.known) return needs + " of device memory. No GPU is named.";
+  const std::int64_t free = v.usable_bytes - report.peak.device_bytes;
+  const std::string of = report.gpu->title + ", which has " + format_bytes(v.usable_bytes);
+  return v.fits ? "✔ " + needs + ": fits " + of + ", " + format_bytes(free) + " free."
+                : "✖ " + needs + ": does not fit " + of + ", " + format_bytes(-free) + " over.";
+}
+
+}  // namespace
+
+std::string plan_page(const Report& report, const RunOptions& run, const Snapshot& snapshot, const std::string& text) {
+  HtmlPage page;
+  page.title =
+      report.model.name + ", " + std::string(name_of(report.run.mode)) + ", batch " + format_count(report.run.batch);
+  page.subtitle = precision_words(report.run) + " · " +
+                  (report.run.mode == Mode::train ? std::string(name_of(report.run.optimizer)) + " · " : "") +
+                  (report.gpu ? report.gpu->title : "no GPU named, A100-class rules") + " · PyTorch " +
+                  version_text(report.run.pytorch);
+  page.verdict = verdict_words(report);
+  page.good = verdict(report).fits;
+  page.cards = {{"peak allocated", format_bytes(report.peak.reading.allocated_bytes)},
+                {"reserved", format_bytes(report.peak.reading.reserved_bytes)},
+                {"needs, with the CUDA context", format_bytes(report.peak.device_bytes)},
+                {"parameters", format_count(report.model.parameters)},
+                {"a step", format_flops(report.compute.step_flops)}};
+  if (report.time) page.cards.emplace_back("time of a step, modelled", format_seconds(report.time->seconds()));
+  for (const Assumption& assumption : report.assumptions) page.notes.push_back(assumption.text);
+  for (const std::string& warning : report.warnings) page.notes.push_back(warning);
+  page.command = command_of(run);
+  page.text = text;
+  page.report_json = report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
+  page.memory_json = memory_page_json(snapshot, 0, true);
+  return html_text(page);
+}
+
+std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std::string& text) {
+  const auto most =
+      std::ranges::max_element(of.devices, {}, [](const SnapshotReport& r) { return r.history.peak.allocated_bytes; });
+  const SnapshotHistory& history = most->history;
+  HtmlPage page;
+  page.title = of.file;
+  page.subtitle = "A memory snapshot of PyTorch's · GPU " + std::to_string(most->device) + " · " +
+                  format_count(static_cast<std::int64_t>(most->events)) + " events";
+  page.good = most->failures.empty();
+  page.verdict = page.good ? "Peak " + format_bytes(history.peak.allocated_bytes) + ", at " + most->peak_at
+                           : "✖ Out of memory: " + format_bytes(most->failures.back().reading.asked_bytes) +
+                                 " asked for at " + most->failures.back().text;
+  page.cards = {{"peak allocated", format_bytes(history.peak.allocated_bytes)},
+                {"reserved at most", format_bytes(history.peak.reserved_bytes)},
+                {"allocated at the end", format_bytes(history.end.allocated_bytes)},
+                {"largest free block at the end", format_bytes(most->largest_free_bytes)}};
+  page.notes = of.warnings;
+  page.command = "gpuplan snapshot " + quoted(of.file);
+  page.text = text;
+  page.report_json = snapshot_json(of, kVersion);
+  page.memory_json = memory_page_json(snapshot, most->device, false);
+  return html_text(page);
+}
+
+}  // namespace gpuplan
