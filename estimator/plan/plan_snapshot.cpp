@@ -7,6 +7,7 @@
 
 #include "estimator/allocator/loop_readings.h"
 #include "estimator/allocator/training_loop.h"
+#include "estimator/plan/run_names.h"
 
 namespace gpuplan {
 namespace {
@@ -61,7 +62,10 @@ class Recorder final : public LoopObserver, public SegmentSource {
   void optimizer_tensor(OptimizerPart /*part*/, std::int32_t /*slot*/, std::uint64_t /*address*/) override {}
   void fp32_gradient(std::uint64_t /*address*/) override {}
   void optimizer(OptimizerPart /*part*/, int /*training_step*/, std::int32_t /*parameter*/) override {}
-  void phase_ended(int /*training_step*/, Phase /*phase*/) override { leave_phase(); }
+  void phase_ended(int training_step, Phase phase) override {
+    enter(training_step, phase);  // one that allocates nothing is marked, too
+    leave_phase();
+  }
 
   // --- SegmentSource
 
@@ -96,12 +100,13 @@ class Recorder final : public LoopObserver, public SegmentSource {
   }
 
   // Marks, as a profiler makes them of record_function(); those of the optimizer as torch.optim's.
-  void enter_phase() {
-    if (in_phase_ && phase_ == loop_->phase && training_step_ == loop_->training_step) return;
+  void enter_phase() { enter(loop_->training_step, loop_->phase); }
+  void enter(int training_step, Phase phase) {
+    if (in_phase_ && phase_ == phase && training_step_ == training_step) return;
     leave_phase();
     in_phase_ = true;
-    phase_ = loop_->phase;
-    training_step_ = loop_->training_step;
+    phase_ = phase;
+    training_step_ = training_step;
     mark(true);
   }
   void leave_phase() {

@@ -33,7 +33,7 @@ std::uint32_t event_after(std::span<const SnapshotEvent> events, std::int64_t mi
 }
 
 // A plan's steps end with the optimizer's, or with their forwards where nothing is trained.
-Window last_step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events) {
+Window step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events, PagePart part) {
   Window window{0, static_cast<std::uint32_t>(events.size())};
   for (const std::string_view name : {"Optimizer.step#", "forward"}) {
     std::vector<std::int64_t> ends;
@@ -41,15 +41,19 @@ Window last_step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> eve
       if (!mark.begins && std::string_view(snapshot.words[mark.name]).starts_with(name))
         ends.push_back(mark.microseconds);
     if (ends.size() < 2) continue;
-    window.first = event_after(events, ends[ends.size() - 2]);
+    if (part == PagePart::first_step)
+      window.end = event_after(events, ends.front());
+    else
+      window.first = event_after(events, ends[ends.size() - 2]);
     return window;
   }
   return window;
 }
 
 Window window_of(const Snapshot& snapshot, const SnapshotHistory& history, std::span<const SnapshotEvent> events,
-                 bool last_step) {
-  Window window = last_step ? last_step_of(snapshot, events) : Window{0, static_cast<std::uint32_t>(events.size())};
+                 PagePart part) {
+  Window window =
+      part == PagePart::all ? Window{0, static_cast<std::uint32_t>(events.size())} : step_of(snapshot, events, part);
   if (window.end - window.first <= kMostEvents) return window;
   const std::uint32_t peak = history.peak_event == kBeforeHistory ? window.first : history.peak_event;
   window.first = std::max(window.first, peak > kMostEvents / 2 ? peak - kMostEvents / 2 : 0);
@@ -165,10 +169,10 @@ std::int64_t peak_of(const SnapshotHistory& history, const Window& window) {
 
 }  // namespace
 
-std::string memory_page_json(const Snapshot& snapshot, std::size_t device, bool last_step) {
+std::string memory_page_json(const Snapshot& snapshot, std::size_t device, PagePart part) {
   const std::span<const SnapshotEvent> events = snapshot.events_of(device);
   const SnapshotHistory history = follow(snapshot, device);
-  const Window window = window_of(snapshot, history, events, last_step);
+  const Window window = window_of(snapshot, history, events, part);
   Stacks stacks(snapshot);
   Json tensors = Json::array();
   for (const SnapshotTensor& t : history.tensors)

@@ -8,10 +8,13 @@
 
 namespace gpuplan {
 
-/// Of a plan the last step, of a run all of it, or what surrounds the peak where there is more than a browser draws.
+/// Of a plan the step that is reported, of a run all of it.
+enum class PagePart : unsigned char { all, first_step, last_step };
+
+/// Or what surrounds the peak, where there is more than a browser draws.
 /// Rows: a tensor is [made, freed, bytes, stack, address], a segment [made, freed, bytes, address], a mark [name,
 /// begin, end]; a label is the line
 /// that a stack stands for; events count from `first`, -1 is before or after all of them.
-std::string memory_page_json(const Snapshot& snapshot, std::size_t device, bool last_step);
+std::string memory_page_json(const Snapshot& snapshot, std::size_t device, PagePart part);
 
 }  // namespace gpuplan

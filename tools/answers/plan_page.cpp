@@ -9,6 +9,7 @@
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
+#include "estimator/snapshot/snapshot_report.h"
 #include "tools/answers/html_page.h"
 #include "tools/options/run_words.h"
 #include "tools/process/version.h"
@@ -65,10 +66,14 @@ std::string plan_page(const Report& report, const RunOptions& run, const Snapsho
   if (report.time) page.cards.emplace_back("time of a step, modelled", format_seconds(report.time->seconds()));
   for (const Assumption& assumption : report.assumptions) page.notes.push_back(assumption.text);
   for (const std::string& warning : report.warnings) page.notes.push_back(warning);
+  const std::vector<SnapshotStep> steps = report_of(snapshot, 0, lines_of(snapshot)).steps;
+  if (!steps.empty() && !report.run.first_step && steps.back().peak_bytes != report.peak.reading.allocated_bytes)
+    page.notes.push_back("The drawing has a peak of " + format_bytes(steps.back().peak_bytes) +
+                         ": what is planned by definition, and not allocation by allocation, is not in it.");
   page.command = command_of(run);
   page.text = text;
   page.report_json = report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
-  page.memory_json = memory_page_json(snapshot, 0, true);
+  page.memory_json = memory_page_json(snapshot, 0, report.run.first_step ? PagePart::first_step : PagePart::last_step);
   return html_text(page);
 }
 
@@ -92,7 +97,7 @@ std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std
   page.command = "gpuplan snapshot " + quoted(of.file);
   page.text = text;
   page.report_json = snapshot_json(of, kVersion);
-  page.memory_json = memory_page_json(snapshot, most->device, false);
+  page.memory_json = memory_page_json(snapshot, most->device, PagePart::all);
   return html_text(page);
 }
 

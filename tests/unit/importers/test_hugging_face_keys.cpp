@@ -77,7 +77,9 @@ std::string problem_of(const Json& config, std::set<std::string>& read) {
 TEST_CASE("no value of any key of a config.json is more than an error") {
   const std::map<std::string, Family> all = families();
   CHECK_GE(all.size(), 18);
-  for (const auto& [name, family] : all) {
+  for (const auto& entry : all) {
+    const std::string& name = entry.first;
+    const Family& family = entry.second;
     std::set<std::string> read;
     for (const std::string& key : family.keys)
       for (const Json& value : values()) {
