@@ -47,6 +47,13 @@ def measured(gpuplan: str, gpu: str, script: List[str]) -> Tuple[Figures, str]:
     return None, said
 
 
+def gpu_of(flags: str) -> str:
+    """One that has the products, and for GPTQ's and AWQ's kernels one whose sources come with the library."""
+    if "MXFP8" in flags or "NVFP4" in flags:
+        return "b200"
+    return "a100-80gb" if ":gptq" in flags or ":awq" in flags else "h200"
+
+
 def in_models(words: List[str]) -> List[str]:
     return [str(MODELS / word) if word.endswith(".json") else word for word in words]
 
@@ -76,7 +83,7 @@ def main() -> int:
 
     def compare(run: Tuple[str, str]) -> Tuple[str, Figures, Figures, str]:
         flags, script = run
-        gpu = "b200" if "MXFP8" in flags or "NVFP4" in flags else "h200"  # which has these products
+        gpu = gpu_of(flags)
         plan, why = planned(gpuplan, gpu, in_models(shlex.split(flags)))
         real, why_not = measured(gpuplan, gpu, in_models(shlex.split(script)))
         return flags, plan, real, "; ".join(filter(None, (why, why_not)))
@@ -97,9 +104,14 @@ def main() -> int:
 def write(rows: Dict[str, str], order: List[str]) -> None:
     from importlib.metadata import version
 
+    file = FOLDER / "h200.tsv"
+    if file.exists():  # the runs of one file may need several environments
+        heading = file.read_text().splitlines()[:2]
+        file.write_text("\n".join([*heading, *(rows[f] for f in order if f in rows)]) + "\n")
+        return
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "peft", "trl", "torchao", "hqq", "cut_cross_entropy", "transformer_engine"))
     heading = "\t".join(["run", *NAMES, *("planned_" + name for name in NAMES)])
-    (FOLDER / "h200.tsv").write_text("\n".join([f"# {versions}, gpuplan shadow --gpu h200", heading, *(rows[f] for f in order if f in rows)]) + "\n")
+    file.write_text("\n".join([f"# {versions}, gpuplan shadow --gpu h200", heading, *(rows[f] for f in order if f in rows)]) + "\n")
 
 
 if __name__ == "__main__":

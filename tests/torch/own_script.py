@@ -3,7 +3,7 @@ requested, allocated and reserved in three steps.
 
     gpuplan shadow --gpu h200 -q -- python tests/torch/own_script.py MODEL.json BATCH TOKENS '{"peft": "IA3Config()", "amp": true, ...}'
 
-Settings: weights (int4:torchao, int8:hqq, ...), peft (Python), infer, merge, amp, bf16, checkpoint (a Boolean: use_reentrant), adamw, and
+Settings: weights (int4:torchao, int8:hqq, ...), peft (Python), infer, as_loaded (not prepared for training), merge, amp, bf16, checkpoint (a Boolean: use_reentrant), adamw, and
 float8, te, cce, on_cpu, budget for what a loop has of torchao, TransformerEngine, cut cross entropy, save_on_cpu and torch.compile."""
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def loaded(config: Any, form: str) -> Any:
 
         AutoHQQHFModel.quantize_model(model, BaseQuantizeConfig(nbits=int(form[3]), group_size=64), compute_dtype=torch.bfloat16, device="cuda")
         return model
+    if form.endswith(("gptq", "awq")):
+        del model
+        with tempfile.TemporaryDirectory() as folder:
+            stored(config, form.partition(":")[2], folder)
+            return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16, device_map={"": 0})
     import torchao.quantization
 
     name, arguments = TORCHAO[form]
@@ -48,6 +53,33 @@ def loaded(config: Any, form: str) -> Any:
         return transformers.AutoModelForCausalLM.from_pretrained(
             folder, quantization_config=transformers.TorchAoConfig(getattr(torchao.quantization, name)(**arguments)), dtype=torch.bfloat16,
             device_map={"": 0})
+
+
+def stored(config: Any, method: str, folder: str) -> None:
+    """A checkpoint as GPTQ or AWQ leave it, in 4 bits by groups of 128: words of eight numbers, along the inputs or the outputs."""
+    from safetensors.torch import save_file
+
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    tensors = {}
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and name != "lm_head"}
+    for name, value in model.state_dict().items():
+        module = linear.get(name.removesuffix(".weight"))
+        if module is None or name.endswith(".bias"):
+            tensors[name] = torch.zeros(value.shape, dtype=torch.float16)
+            continue
+        path, rows, columns, groups = name.removesuffix(".weight"), module.in_features, module.out_features, module.in_features // 128
+        along_inputs = method == "gptq"
+        tensors[path + ".qweight"] = torch.zeros((rows // 8, columns) if along_inputs else (rows, columns // 8), dtype=torch.int32)
+        tensors[path + ".qzeros"] = torch.zeros(groups, columns // 8, dtype=torch.int32)
+        tensors[path + ".scales"] = torch.ones(groups, columns, dtype=torch.float16)
+        if along_inputs:
+            tensors[path + ".g_idx"] = torch.arange(rows, dtype=torch.int32) // 128
+    save_file(tensors, folder + "/model.safetensors", {"format": "pt"})
+    words = {"gptq": {"desc_act": False, "sym": True}, "awq": {"zero_point": True, "version": "gemm"}}[method]
+    values = {**config.to_dict(), "torch_dtype": "float16", "quantization_config": {"quant_method": method, "bits": 4, "group_size": 128, **words}}
+    with open(folder + "/config.json", "w") as file:
+        json.dump(values, file)
 
 
 def in_float8(model: Any, recipe: str) -> Any:
@@ -87,7 +119,7 @@ def model_of(config: Any, given: Dict[str, Any]) -> Any:
     checkpoint = {"use_reentrant": given["checkpoint"]} if "checkpoint" in given else None
     if "weights" in given:
         model = loaded(config, given["weights"])
-        if not given.get("infer"):
+        if not given.get("infer") and not given.get("as_loaded"):
             model = peft.prepare_model_for_kbit_training(model, checkpoint is not None, checkpoint)
     else:
         model = (in_bf16(config) if given.get("bf16") else transformers.AutoModelForCausalLM.from_config(config)).cuda()

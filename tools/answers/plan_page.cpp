@@ -11,30 +11,10 @@
 #include "estimator/report/writers.h"
 #include "estimator/snapshot/snapshot_report.h"
 #include "tools/answers/html_page.h"
-#include "tools/options/run_words.h"
 #include "tools/process/version.h"
 
 namespace gpuplan {
 namespace {
-
-// As a shell takes it.
-std::string quoted(const std::string& word) {
-  const bool plain =
-      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%") ==
-      std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
-std::string command_of(const RunOptions& run) {
-  std::string command = "gpuplan plan " + quoted(run.model);
-  if (!run.batch.empty()) command += " --batch " + quoted(run.batch);
-  if (!run.gpu.empty()) command += " --gpu " + quoted(run.gpu);
-  for (const std::string& word : run_words(run)) command += " " + quoted(word);
-  return command;
-}
 
 std::string verdict_words(const Report& report) {
   const Verdict v = verdict(report);
@@ -48,7 +28,8 @@ std::string verdict_words(const Report& report) {
 
 }  // namespace
 
-std::string plan_page(const Report& report, const RunOptions& run, const Snapshot& snapshot, const std::string& text) {
+std::string plan_page(const Report& report, const Snapshot& snapshot, const std::string& command,
+                      const std::string& text) {
   HtmlPage page;
   page.title =
       report.model.name + ", " + std::string(name_of(report.run.mode)) + ", batch " + format_count(report.run.batch);
@@ -70,14 +51,15 @@ std::string plan_page(const Report& report, const RunOptions& run, const Snapsho
   if (!steps.empty() && !report.run.first_step && steps.back().peak_bytes != report.peak.reading.allocated_bytes)
     page.notes.push_back("The drawing has a peak of " + format_bytes(steps.back().peak_bytes) +
                          ": what is planned by definition, and not allocation by allocation, is not in it.");
-  page.command = command_of(run);
+  page.command = command;
   page.text = text;
   page.report_json = report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
   page.memory_json = memory_page_json(snapshot, 0, report.run.first_step ? PagePart::first_step : PagePart::last_step);
   return html_text(page);
 }
 
-std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std::string& text) {
+std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std::string& command,
+                     const std::string& text) {
   const auto most =
       std::ranges::max_element(of.devices, {}, [](const SnapshotReport& r) { return r.history.peak.allocated_bytes; });
   const SnapshotHistory& history = most->history;
@@ -94,7 +76,7 @@ std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std
                 {"allocated at the end", format_bytes(history.end.allocated_bytes)},
                 {"largest free block at the end", format_bytes(most->largest_free_bytes)}};
   page.notes = of.warnings;
-  page.command = "gpuplan snapshot " + quoted(of.file);
+  page.command = command;
   page.text = text;
   page.report_json = snapshot_json(of, kVersion);
   page.memory_json = memory_page_json(snapshot, most->device, PagePart::all);

@@ -118,7 +118,9 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
     const SnapshotPage& page = pages.emplace_back(page_of(snapshot, device));
     clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
-    const auto html = [&](const Snapshot& of) { return run_page(page, of, snapshot_text(page, {}, rows)); };
+    const auto html = [&](const Snapshot& of) {
+      return run_page(page, of, question.command, snapshot_text(page, {}, rows));
+    };
     if (write_viewers(
             viewers, [&] { return snapshot; }, html))
       continue;

@@ -11,6 +11,7 @@ namespace gpuplan {
 struct SnapshotQuestion {
   std::vector<std::string> files;
   std::string device, rows;  // flags as written
+  std::string command;
   bool strict = false;
 };
 

@@ -40,7 +40,7 @@ struct PlanOptions {
   SeveralGpusOptions several;
   LengthsOptions lengths;
   EvaluationOptions evaluation;
-  std::string count_as;
+  std::string count_as, command;
   bool canonical = false;
   bool learn = false, no_learn = false;
 
@@ -139,7 +139,8 @@ int explain_snapshot(const PlanOptions& options) {
                     ": " + options.run.model + " is a snapshot of a run as it was",
                 ErrorKind::usage)
         .help("gpuplan replay runs it with other settings or on another GPU");
-  return print_snapshots({{options.run.model}, "", options.output.rows, options.run.strict}, options.output);
+  return print_snapshots({{options.run.model}, "", options.output.rows, options.command, options.run.strict},
+                         options.output);
 }
 
 int run_plan(PlanOptions options) {
@@ -190,7 +191,7 @@ int run_plan(PlanOptions options) {
   for (const OutputFile& file : files)
     write_report(file, render(report, file.format, file_style(options.output), options, suggestions));
   const auto page = [&, &of = report](const Snapshot& snapshot) {
-    return plan_page(of, options.run, snapshot,
+    return plan_page(of, snapshot, options.command,
                      render(of, Format::table, file_style(options.output), options, suggestions));
   };
   if (!write_viewers(
@@ -228,7 +229,10 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);
   command->footer(kWhatFits);
-  command->callback([options, &exit_code] { exit_code = run_plan(*options); });
+  command->callback([options, command, &exit_code] {
+    options->command = given_command(*command);
+    exit_code = run_plan(*options);
+  });
 }
 
 }  // namespace gpuplan

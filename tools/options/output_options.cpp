@@ -108,6 +108,39 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   command.add_flag("-v,--verbose", o.verbose, "Also prints phases and allocator statistics")->group(group);
 }
 
+namespace {
+
+// As a shell takes it.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+std::string given_command(const CLI::App& command) {
+  std::string words = "gpuplan " + command.get_name(), flags;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    if (option->get_positional() && option->get_lnames().empty()) {
+      for (const std::string& value : option->results()) words += " " + quoted(value);
+      continue;
+    }
+    const bool of_output = option->check_lname("output") || option->check_lname("format") ||
+                           option->check_lname("force") || option->check_lname("quiet");
+    if (of_output || option->get_lnames().empty()) continue;
+    const std::string name = " --" + option->get_lnames().front();
+    if (option->get_items_expected_max() == 0)
+      flags += name;
+    else
+      for (const std::string& value : option->results()) flags += name + " " + quoted(value);
+  }
+  return words + flags;
+}
+
 void add_layer_options(CLI::App& command, OutputOptions& o) {
   const char* const group = "Layer table";
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {

@@ -37,6 +37,8 @@ struct OutputFile {
 };
 
 void add_output_options(CLI::App& command, OutputOptions& options);
+/// The command as it was given, for a shell, without what says where the result goes.
+std::string given_command(const CLI::App& command);
 void add_layer_options(CLI::App& command, OutputOptions& options);
 
 /// Of standard output.
