@@ -31,7 +31,8 @@ class SnapshotScreen : public StyledScreen {
 
   std::string failures() const {
     std::string out;
-    for (const SnapshotFailure& f : r_.failures) {
+    for (std::size_t i = 0; i < std::min(rows_, r_.failures.size()); ++i) {
+      const SnapshotFailure& f = r_.failures[i];
       const SnapshotOutOfMemory& o = f.reading;
       const std::int64_t cached = o.at.reserved_bytes - o.at.allocated_bytes;
       out += "\n  " + paint("31", mark_of(false, style_) + " out of memory") + " in event " +
@@ -45,7 +46,7 @@ class SnapshotScreen : public StyledScreen {
       if (f.ways.empty() || !f.ways.front().runs)
         out += "    what is alive there has to shrink by " + missing(o) + "\n";
     }
-    return out;
+    return out + more(r_.failures.size(), "error");
   }
 
   std::string alive() const {

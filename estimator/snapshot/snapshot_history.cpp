@@ -9,6 +9,9 @@
 namespace gpuplan {
 namespace {
 
+// Errors of memory at which free blocks are looked through: a loop that tries again has thousands.
+constexpr std::size_t kLookedAt = 64;
+
 class Follower {
  public:
   Follower(const Snapshot& snapshot, std::size_t device)
@@ -110,11 +113,12 @@ class Follower {
         now_.reserved_bytes -= e.bytes;
         break;
       case SnapshotAction::oom:
-        history_.out_of_memory.push_back({.event = i,
-                                          .asked_bytes = e.bytes,
-                                          .free_bytes = static_cast<std::int64_t>(e.address),
-                                          .at = now_,
-                                          .largest_free_bytes = blocks_.largest_free()});
+        history_.out_of_memory.push_back(
+            {.event = i,
+             .asked_bytes = e.bytes,
+             .free_bytes = static_cast<std::int64_t>(e.address),
+             .at = now_,
+             .largest_free_bytes = history_.out_of_memory.size() < kLookedAt ? blocks_.largest_free() : std::nullopt});
         break;
       default: break;
     }

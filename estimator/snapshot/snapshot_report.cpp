@@ -93,11 +93,12 @@ std::vector<SnapshotStep> step_readings(const SnapshotHistory& history, Events e
 }
 
 // Lines whose tensors take more after each step than after the one before; the first step makes what later ones keep.
-std::vector<SnapshotGrowth> growth_of(const SnapshotHistory& history, const std::vector<OptimizerStep>& steps,
+std::vector<SnapshotGrowth> growth_of(const SnapshotHistory& history, const std::vector<OptimizerStep>& all_steps,
                                       const std::vector<SnapshotLine>& lines) {
-  constexpr std::size_t kLeast = 3;
+  constexpr std::size_t kLeast = 3, kMost = 1000;  // the last ones tell it, and a row of every line has them all
   std::vector<SnapshotGrowth> growth;
-  if (steps.size() < kLeast) return growth;
+  if (all_steps.size() < kLeast) return growth;
+  const std::span<const OptimizerStep> steps = std::span(all_steps).last(std::min(all_steps.size(), kMost));
   struct Line {
     std::vector<std::int64_t> changes;
     std::uint32_t stack = kNoStack;
@@ -129,11 +130,13 @@ std::vector<SnapshotGrowth> growth_of(const SnapshotHistory& history, const std:
   return growth;
 }
 
+constexpr std::size_t kReplayed = 3;  // errors of memory: each takes as long as the whole history
+
 // The same requests with as much memory as there was, under other settings.
 SnapshotFailure failure_of(const Snapshot& snapshot, std::size_t device, const SnapshotHistory& history,
-                           const SnapshotOutOfMemory& reading, const SnapshotLine& line) {
+                           const SnapshotOutOfMemory& reading, const SnapshotLine& line, bool replays) {
   SnapshotFailure failure{.reading = reading, .text = line.text, .ways = {}};
-  if (!history.whole || snapshot.expandable_segments) return failure;
+  if (!replays || !history.whole || snapshot.expandable_segments) return failure;
   AllocatorSettings settings;
   settings.expandable_segments = true;
   const std::int64_t memory = reading.at.reserved_bytes + reading.free_bytes;
@@ -187,7 +190,8 @@ SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std
     if (history.peak_event != kBeforeHistory) report.peak_step = static_cast<std::int32_t>(step - steps.begin()) + 1;
   }
   for (const SnapshotOutOfMemory& reading : history.out_of_memory)
-    report.failures.push_back(failure_of(snapshot, device, history, reading, lines[events[reading.event].stack]));
+    report.failures.push_back(failure_of(snapshot, device, history, reading, lines[events[reading.event].stack],
+                                         report.failures.size() < kReplayed));
   look_at_the_end(snapshot, report);
   return report;
 }

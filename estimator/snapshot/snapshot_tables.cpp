@@ -192,7 +192,7 @@ PickleValue SnapshotTables::event(std::span<const PickleValue> pairs) {
       case kAddr:
       case kDeviceFree: e.address = static_cast<std::uint64_t>(integer(key, value)); break;
       case kSize: e.bytes = integer(key, value); break;
-      case kTime: e.microseconds = integer(key, value); break;
+      case kTime: e.microseconds = time(key, value); break;
       case kFrames: e.stack = stack(key, value); break;
       case kStream: {
         const auto stream = static_cast<std::uint64_t>(integer(key, value));
@@ -205,7 +205,7 @@ PickleValue SnapshotTables::event(std::span<const PickleValue> pairs) {
       default: break;
     }
   });
-  if (e.bytes < 0) input_.fail("an event of negative bytes");
+  (void)counted(e.bytes);
   return added(PickleKind::event, made_.events, e);
 }
 
@@ -214,8 +214,8 @@ PickleValue SnapshotTables::block(std::span<const PickleValue> pairs) {
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
       case kAddress: b.address = static_cast<std::uint64_t>(integer(key, value)); break;
-      case kSize: b.bytes = integer(key, value); break;
-      case kRequestedSize: b.requested_bytes = integer(key, value); break;
+      case kSize: b.bytes = counted(integer(key, value)); break;
+      case kRequestedSize: b.requested_bytes = counted(integer(key, value)); break;
       case kFrames: b.stack = stack(key, value); break;
       case kState: b.allocated = text(key, value) == kActive; break;
       default: break;
@@ -229,7 +229,7 @@ PickleValue SnapshotTables::segment(std::span<const PickleValue> pairs) {
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
       case kAddress: s.address = static_cast<std::uint64_t>(integer(key, value)); break;
-      case kTotalSize: s.bytes = integer(key, value); break;
+      case kTotalSize: s.bytes = counted(integer(key, value)); break;
       case kAllocatedSize: s.allocated_bytes = integer(key, value); break;
       case kRequestedSize: s.requested_bytes = integer(key, value); break;
       case kDevice:
@@ -258,7 +258,7 @@ PickleValue SnapshotTables::mark(std::span<const PickleValue> pairs) {
         m.device = static_cast<std::int32_t>(std::clamp<std::int64_t>(integer(key, value), -1, 1 << 20));
         break;
       case kStage: m.begins = text(key, value) == kStart; break;
-      case kTime: m.microseconds = integer(key, value); break;
+      case kTime: m.microseconds = time(key, value); break;
       default: break;
     }
   });
@@ -282,9 +282,23 @@ PickleValue SnapshotTables::whole(std::span<const PickleValue> pairs) {
   return {};
 }
 
+std::int64_t SnapshotTables::counted(std::int64_t bytes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  if (bytes < 0) input_.fail("a size below 0");
+  if (bytes > kMost - all_bytes_) input_.fail("more bytes than 64 bits count");
+  all_bytes_ += bytes;
+  return bytes;
+}
+
 std::int64_t SnapshotTables::integer(const PickleValue& key, const PickleValue& value) const {
   if (value.kind != PickleKind::integer) fail(key, "a whole number");
   return value.number;
+}
+
+// Two of them can be subtracted.
+std::int64_t SnapshotTables::time(const PickleValue& key, const PickleValue& value) const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  return std::clamp(integer(key, value), -kMost, kMost);
 }
 
 std::uint32_t SnapshotTables::text(const PickleValue& key, const PickleValue& value) const {

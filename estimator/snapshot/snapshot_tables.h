@@ -63,10 +63,13 @@ class SnapshotTables {
   PickleValue settings(std::span<const PickleValue> pairs);
   PickleValue whole(std::span<const PickleValue> pairs);
   std::int64_t integer(const PickleValue& key, const PickleValue& value) const;
+  std::int64_t time(const PickleValue& key, const PickleValue& value) const;
   std::uint32_t text(const PickleValue& key, const PickleValue& value) const;
   std::uint32_t stack(const PickleValue& key, const PickleValue& value) const;
   Range range(const PickleValue& key, const PickleValue& value, PickleKind kind) const;
   [[noreturn]] void fail(const PickleValue& key, const std::string& expected) const;
+  // Of whatever has a size: sums of them fit in 64 bits.
+  std::int64_t counted(std::int64_t bytes);
 
   const PickleInput& input_;
   Snapshot made_;
@@ -76,6 +79,7 @@ class SnapshotTables {
   std::unordered_map<std::uint64_t, std::uint16_t> streams_;
   std::vector<Range> ranges_;  // of lists
   std::optional<Range> segments_, traces_, marks_;
+  std::int64_t all_bytes_ = 0;
 };
 
 }  // namespace gpuplan
