@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Libraries whose code is run (`--like trl-sft`, `--peft`, `--weights int4:torchao`), with PyTorch and trl: the plan equals a script of one's own under
 # `gpuplan shadow` (library_runs.py). And `--peft`: what peft's LoRA takes is what --lora plans by rules. With GPUPLAN_TORCH=all every run of
-# tests/recorded/libraries, which takes two hours of a core and needs torchao, hqq and cut_cross_entropy, too.
+# tests/recorded/libraries, which takes two hours of a core and needs torchao, hqq and cut_cross_entropy, too, and
+# for some runs what the README there names.
 # GPUPLAN names the program.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit

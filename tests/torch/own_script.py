@@ -31,7 +31,7 @@ def in_bf16(config: Any) -> Any:
     return model
 
 
-def loaded(config: Any, form: str) -> Any:
+def loaded(config: Any, form: str, trains: bool) -> Any:
     model = in_bf16(config)
     if form.endswith("hqq"):
         from hqq.core.quantize import BaseQuantizeConfig
@@ -42,7 +42,7 @@ def loaded(config: Any, form: str) -> Any:
     if form.endswith(("gptq", "awq")):
         del model
         with tempfile.TemporaryDirectory() as folder:
-            stored(config, form.partition(":")[2], folder)
+            stored(config, form.partition(":")[2], "auto_trainable" if trains else "auto", folder)  # others have no backward
             return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16, device_map={"": 0})
     import torchao.quantization
 
@@ -55,7 +55,7 @@ def loaded(config: Any, form: str) -> Any:
             device_map={"": 0})
 
 
-def stored(config: Any, method: str, folder: str) -> None:
+def stored(config: Any, method: str, backend: str, folder: str) -> None:
     """A checkpoint as GPTQ or AWQ leave it, in 4 bits by groups of 128: words of eight numbers, along the inputs or the outputs."""
     from safetensors.torch import save_file
 
@@ -77,7 +77,7 @@ def stored(config: Any, method: str, folder: str) -> None:
             tensors[path + ".g_idx"] = torch.arange(rows, dtype=torch.int32) // 128
     save_file(tensors, folder + "/model.safetensors", {"format": "pt"})
     words = {"gptq": {"desc_act": False, "sym": True}, "awq": {"zero_point": True, "version": "gemm"}}[method]
-    values = {**config.to_dict(), "torch_dtype": "float16", "quantization_config": {"quant_method": method, "bits": 4, "group_size": 128, **words}}
+    values = {**config.to_dict(), "torch_dtype": "float16", "quantization_config": {"quant_method": method, "bits": 4, "group_size": 128, "backend": backend, **words}}
     with open(folder + "/config.json", "w") as file:
         json.dump(values, file)
 
@@ -118,7 +118,7 @@ def autocast_of(recipe: str) -> Callable[[], Any]:
 def model_of(config: Any, given: Dict[str, Any]) -> Any:
     checkpoint = {"use_reentrant": given["checkpoint"]} if "checkpoint" in given else None
     if "weights" in given:
-        model = loaded(config, given["weights"])
+        model = loaded(config, given["weights"], not given.get("infer"))
         if not given.get("infer") and not given.get("as_loaded"):
             model = peft.prepare_model_for_kbit_training(model, checkpoint is not None, checkpoint)
     else:
