@@ -168,10 +168,15 @@ std::string PlanScreen::alive_at_peak() const {
 }
 
 std::string PlanScreen::timeline() const {
-  if (!style_.interactive || report_.timeline.empty()) return "";
+  if (!(style_.interactive || style_.timeline) || report_.timeline.empty()) return "";
   const std::size_t columns = static_cast<std::size_t>(std::clamp(style_.width, 24, 100)) - 4;
   return "\n  " + sparkline(report_.timeline, columns, style_.unicode) + "\n  " +
-         phase_ruler(report_.timeline, columns, style_.unicode) + "\n";
+         phase_ruler(report_.timeline, columns, style_.unicode) + "\n" +
+         (style_.timeline ? "  " +
+                                peak_mark(report_.timeline, columns,
+                                          "peak " + bytes(report_.peak.reading.allocated_bytes), style_.unicode) +
+                                "\n"
+                          : "");
 }
 
 std::string PlanScreen::facts() const {

@@ -15,8 +15,9 @@ struct TextStyle {
   bool interactive = false;  // a person at a terminal: bars, timeline, what to try next. Piped: plain rows.
   bool exact_bytes = false;  // every amount in bytes
   Units units = Units::iec;
-  bool verbose = false;  // phases, allocator
-  bool brief = false;    // the verdict only
+  bool verbose = false;   // phases, allocator
+  bool brief = false;     // the verdict only
+  bool timeline = false;  // of a plan, also where it is piped
 };
 
 /// "1.51 GiB", or "1,621,426,176 B" where every amount is wanted in bytes.

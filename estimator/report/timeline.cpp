@@ -54,4 +54,18 @@ std::string phase_ruler(std::span<const TimelinePoint> points, std::size_t colum
   return out;
 }
 
+std::string peak_mark(std::span<const TimelinePoint> points, std::size_t columns, const std::string& text,
+                      bool unicode) {
+  if (points.empty()) return "";
+  std::size_t column = 0;
+  std::int64_t most = -1;
+  for (std::size_t c = 0; c < columns; ++c)
+    for (const TimelinePoint& p : bucket(points, c, columns))
+      if (p.peak_bytes > most) most = p.peak_bytes, column = c;
+  const std::string mark = unicode ? "▲" : "^";
+  const std::size_t width = display_width(text) + 1;
+  if (column + 1 + width <= columns || column < width) return repeated(" ", column) + mark + " " + text;
+  return repeated(" ", column - width) + text + " " + mark;
+}
+
 }  // namespace gpuplan

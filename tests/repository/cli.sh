@@ -687,6 +687,8 @@ expect 2 'are not written with --tp and --pp' zoo:gpt2 -b 8 --gpus 2 --pp 2 -o h
 expect 2 'are not written with --canonical' zoo:mlp -b 8 --canonical --format html
 expect 2 'PyTorch.s caching allocator' zoo:mlp -b 8 --allocator exact -o memviz:"$work/x.pickle"
 
+expect 0 '\^ peak 14.7 GiB' zoo:gpt2 -b 8 --timeline --ascii --width 60
+
 # An evaluation between steps of training.
 evaluated="zoo:gpt2 -b 2 --opt adamw --like trainer --eval-batch 8"
 expect 0 '^  5 steps of training and an evaluation of 3 batches of 8$' $evaluated

@@ -225,6 +225,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_evaluation_options(*command, options->evaluation);
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
+  command->add_flag("--timeline", options->output.timeline, "Draws the memory over the step, also where it is piped");
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);

@@ -278,6 +278,7 @@ TextStyle file_style(const OutputOptions& o) {
   if (o.quiet && o.verbose) throw Error("-q and -v contradict each other", ErrorKind::usage);
   style.verbose = o.verbose;
   style.brief = o.quiet;
+  style.timeline = o.timeline;
   return style;
 }
 

@@ -19,6 +19,7 @@ struct OutputOptions {
   std::string format, units, color, width, sort, depth, rows, columns;
   std::vector<std::string> files;
   bool bytes = false, ascii = false, quiet = false, verbose = false, force = false;
+  bool timeline = false;  // of plan
 };
 
 /// What viewers open, which plan and snapshot write.
