@@ -8,85 +8,87 @@ namespace gpuplan {
 namespace {
 
 // Words that the reader knows, by their numbers. The first of actions is SnapshotAction's.
+namespace known {
 enum Known : std::uint32_t {
-  kEmpty,
-  kAlloc,
-  kFreeRequested,
-  kFreeCompleted,
-  kSegmentAlloc,
-  kSegmentFree,
-  kSegmentMap,
-  kSegmentUnmap,
-  kSnapshot,
-  kOom,
-  kAction,
-  kAddr,
-  kSize,
-  kStream,
-  kTime,
-  kFrames,
-  kDeviceFree,
-  kFilename,
-  kName,
-  kLine,
-  kTotalSize,
-  kAllocatedSize,
-  kRequestedSize,
-  kAddress,
-  kDevice,
-  kBlocks,
-  kIsExpandable,
-  kPoolId,
-  kState,
-  kActive,
-  kStage,
-  kStart,
-  kSegments,
-  kTraces,
-  kAnnotations,
-  kConf,
-  kNewConf,
-  kExpandable,
-  kKnown
+  empty,
+  alloc,
+  free_requested,
+  free_completed,
+  segment_alloc,
+  segment_free,
+  segment_map,
+  segment_unmap,
+  snapshot,
+  oom,
+  action,
+  addr,
+  size,
+  stream,
+  time,
+  frames,
+  device_free,
+  filename,
+  name,
+  line,
+  total_size,
+  allocated_size,
+  requested_size,
+  address,
+  device,
+  blocks,
+  is_expandable,
+  pool_id,
+  state,
+  active,
+  stage,
+  start,
+  segments,
+  traces,
+  annotations,
+  conf,
+  new_conf,
+  expandable,
+  known
 };
-constexpr std::array<std::string_view, kKnown> kWords = {"",
-                                                         "alloc",
-                                                         "free_requested",
-                                                         "free_completed",
-                                                         "segment_alloc",
-                                                         "segment_free",
-                                                         "segment_map",
-                                                         "segment_unmap",
-                                                         "snapshot",
-                                                         "oom",
-                                                         "action",
-                                                         "addr",
-                                                         "size",
-                                                         "stream",
-                                                         "time_us",
-                                                         "frames",
-                                                         "device_free",
-                                                         "filename",
-                                                         "name",
-                                                         "line",
-                                                         "total_size",
-                                                         "allocated_size",
-                                                         "requested_size",
-                                                         "address",
-                                                         "device",
-                                                         "blocks",
-                                                         "is_expandable",
-                                                         "segment_pool_id",
-                                                         "state",
-                                                         "active_allocated",
-                                                         "stage",
-                                                         "START",
-                                                         "segments",
-                                                         "device_traces",
-                                                         "external_annotations",
-                                                         "PYTORCH_CUDA_ALLOC_CONF",
-                                                         "PYTORCH_ALLOC_CONF",
-                                                         "expandable_segments"};
+}  // namespace known
+constexpr std::array<std::string_view, known::known> kWords = {"",
+                                                               "alloc",
+                                                               "free_requested",
+                                                               "free_completed",
+                                                               "segment_alloc",
+                                                               "segment_free",
+                                                               "segment_map",
+                                                               "segment_unmap",
+                                                               "snapshot",
+                                                               "oom",
+                                                               "action",
+                                                               "addr",
+                                                               "size",
+                                                               "stream",
+                                                               "time_us",
+                                                               "frames",
+                                                               "device_free",
+                                                               "filename",
+                                                               "name",
+                                                               "line",
+                                                               "total_size",
+                                                               "allocated_size",
+                                                               "requested_size",
+                                                               "address",
+                                                               "device",
+                                                               "blocks",
+                                                               "is_expandable",
+                                                               "segment_pool_id",
+                                                               "state",
+                                                               "active_allocated",
+                                                               "stage",
+                                                               "START",
+                                                               "segments",
+                                                               "device_traces",
+                                                               "external_annotations",
+                                                               "PYTORCH_CUDA_ALLOC_CONF",
+                                                               "PYTORCH_ALLOC_CONF",
+                                                               "expandable_segments"};
 
 constexpr std::size_t kMostEntries = std::numeric_limits<std::uint32_t>::max() - 1;
 
@@ -132,19 +134,19 @@ std::uint32_t SnapshotTables::stack(std::span<const std::uint32_t> frames) {
 }
 
 PickleValue SnapshotTables::dictionary(std::span<const PickleValue> pairs) {
-  std::array<bool, kKnown> has{};
+  std::array<bool, known::known> has{};
   each_pair(pairs, [&](const PickleValue& key, const PickleValue&) {
-    if (key.number < kKnown) has[static_cast<std::size_t>(key.number)] = true;
+    if (key.number < known::known) has[static_cast<std::size_t>(key.number)] = true;
   });
   if (made_.events.size() >= kMostEntries || made_.frames_of_stack.size() >= kMostEntries)
     input_.fail("too many events");
-  if (has[kAction]) return event(pairs);
-  if (has[kFilename]) return frame(pairs);
-  if (has[kTotalSize]) return segment(pairs);
-  if (has[kState]) return block(pairs);
-  if (has[kStage]) return mark(pairs);
-  if (has[kSegments] || has[kTraces]) return whole(pairs);
-  if (has[kConf] || has[kNewConf] || has[kExpandable]) return settings(pairs);
+  if (has[known::action]) return event(pairs);
+  if (has[known::filename]) return frame(pairs);
+  if (has[known::total_size]) return segment(pairs);
+  if (has[known::state]) return block(pairs);
+  if (has[known::stage]) return mark(pairs);
+  if (has[known::segments] || has[known::traces]) return whole(pairs);
+  if (has[known::conf] || has[known::new_conf] || has[known::expandable]) return settings(pairs);
   return {};
 }
 
@@ -167,9 +169,9 @@ PickleValue SnapshotTables::frame(std::span<const PickleValue> pairs) {
   SnapshotFrame f;
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
-      case kFilename: f.file = text(key, value); break;
-      case kName: f.name = text(key, value); break;
-      case kLine:
+      case known::filename: f.file = text(key, value); break;
+      case known::name: f.name = text(key, value); break;
+      case known::line:
         f.line = static_cast<std::int32_t>(std::clamp<std::int64_t>(integer(key, value), 0, INT32_MAX));
         break;
       default: break;
@@ -184,17 +186,18 @@ PickleValue SnapshotTables::event(std::span<const PickleValue> pairs) {
   SnapshotEvent e;
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
-      case kAction: {
+      case known::action: {
         const std::uint32_t action = text(key, value);
-        if (action >= kAlloc && action <= kOom) e.action = static_cast<SnapshotAction>(action - kAlloc);
+        if (action >= known::alloc && action <= known::oom)
+          e.action = static_cast<SnapshotAction>(action - known::alloc);
         break;
       }
-      case kAddr:
-      case kDeviceFree: e.address = static_cast<std::uint64_t>(integer(key, value)); break;
-      case kSize: e.bytes = integer(key, value); break;
-      case kTime: e.microseconds = time(key, value); break;
-      case kFrames: e.stack = stack(key, value); break;
-      case kStream: {
+      case known::addr:
+      case known::device_free: e.address = static_cast<std::uint64_t>(integer(key, value)); break;
+      case known::size: e.bytes = integer(key, value); break;
+      case known::time: e.microseconds = time(key, value); break;
+      case known::frames: e.stack = stack(key, value); break;
+      case known::stream: {
         const auto stream = static_cast<std::uint64_t>(integer(key, value));
         const auto [at, is_new] = streams_.try_emplace(stream, static_cast<std::uint16_t>(made_.streams.size()));
         if (is_new && made_.streams.size() == UINT16_MAX) input_.fail("more than 65,535 streams");
@@ -213,11 +216,11 @@ PickleValue SnapshotTables::block(std::span<const PickleValue> pairs) {
   SnapshotBlock b;
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
-      case kAddress: b.address = static_cast<std::uint64_t>(integer(key, value)); break;
-      case kSize: b.bytes = counted(integer(key, value)); break;
-      case kRequestedSize: b.requested_bytes = counted(integer(key, value)); break;
-      case kFrames: b.stack = stack(key, value); break;
-      case kState: b.allocated = text(key, value) == kActive; break;
+      case known::address: b.address = static_cast<std::uint64_t>(integer(key, value)); break;
+      case known::size: b.bytes = counted(integer(key, value)); break;
+      case known::requested_size: b.requested_bytes = counted(integer(key, value)); break;
+      case known::frames: b.stack = stack(key, value); break;
+      case known::state: b.allocated = text(key, value) == known::active; break;
       default: break;
     }
   });
@@ -228,16 +231,16 @@ PickleValue SnapshotTables::segment(std::span<const PickleValue> pairs) {
   SnapshotSegment s;
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
-      case kAddress: s.address = static_cast<std::uint64_t>(integer(key, value)); break;
-      case kTotalSize: s.bytes = counted(integer(key, value)); break;
-      case kAllocatedSize: s.allocated_bytes = integer(key, value); break;
-      case kRequestedSize: s.requested_bytes = integer(key, value); break;
-      case kDevice:
+      case known::address: s.address = static_cast<std::uint64_t>(integer(key, value)); break;
+      case known::total_size: s.bytes = counted(integer(key, value)); break;
+      case known::allocated_size: s.allocated_bytes = integer(key, value); break;
+      case known::requested_size: s.requested_bytes = integer(key, value); break;
+      case known::device:
         s.device = static_cast<std::int32_t>(std::clamp<std::int64_t>(integer(key, value), -1, 1 << 20));
         break;
-      case kIsExpandable: s.expandable = value.kind == PickleKind::boolean && value.number != 0; break;
-      case kPoolId: s.private_pool = value.number != 0; break;
-      case kBlocks: {
+      case known::is_expandable: s.expandable = value.kind == PickleKind::boolean && value.number != 0; break;
+      case known::pool_id: s.private_pool = value.number != 0; break;
+      case known::blocks: {
         const Range blocks = range(key, value, PickleKind::blocks);
         s.first_block = blocks.first;
         s.blocks = blocks.count;
@@ -253,12 +256,12 @@ PickleValue SnapshotTables::mark(std::span<const PickleValue> pairs) {
   SnapshotMark m;
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
     switch (key.number) {
-      case kName: m.name = text(key, value); break;
-      case kDevice:
+      case known::name: m.name = text(key, value); break;
+      case known::device:
         m.device = static_cast<std::int32_t>(std::clamp<std::int64_t>(integer(key, value), -1, 1 << 20));
         break;
-      case kStage: m.begins = text(key, value) == kStart; break;
-      case kTime: m.microseconds = time(key, value); break;
+      case known::stage: m.begins = text(key, value) == known::start; break;
+      case known::time: m.microseconds = time(key, value); break;
       default: break;
     }
   });
@@ -267,17 +270,18 @@ PickleValue SnapshotTables::mark(std::span<const PickleValue> pairs) {
 
 PickleValue SnapshotTables::settings(std::span<const PickleValue> pairs) {
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
-    if (key.number == kConf || key.number == kNewConf) made_.alloc_conf = made_.words[text(key, value)];
-    if (key.number == kExpandable) made_.expandable_segments = value.kind == PickleKind::boolean && value.number != 0;
+    if (key.number == known::conf || key.number == known::new_conf) made_.alloc_conf = made_.words[text(key, value)];
+    if (key.number == known::expandable)
+      made_.expandable_segments = value.kind == PickleKind::boolean && value.number != 0;
   });
   return {};
 }
 
 PickleValue SnapshotTables::whole(std::span<const PickleValue> pairs) {
   each_pair(pairs, [&](const PickleValue& key, const PickleValue& value) {
-    if (key.number == kSegments) segments_ = range(key, value, PickleKind::segments);
-    if (key.number == kTraces) traces_ = range(key, value, PickleKind::traces);
-    if (key.number == kAnnotations) marks_ = range(key, value, PickleKind::marks);
+    if (key.number == known::segments) segments_ = range(key, value, PickleKind::segments);
+    if (key.number == known::traces) traces_ = range(key, value, PickleKind::traces);
+    if (key.number == known::annotations) marks_ = range(key, value, PickleKind::marks);
   });
   return {};
 }
@@ -302,7 +306,7 @@ std::int64_t SnapshotTables::time(const PickleValue& key, const PickleValue& val
 }
 
 std::uint32_t SnapshotTables::text(const PickleValue& key, const PickleValue& value) const {
-  if (value.kind == PickleKind::none) return kEmpty;
+  if (value.kind == PickleKind::none) return known::empty;
   if (value.kind != PickleKind::word) fail(key, "a text");
   return static_cast<std::uint32_t>(value.number);
 }

@@ -114,7 +114,7 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
   std::vector<SnapshotPage> pages;
   bool clean = true;
   for (const std::string& name : question.files) {
-    const Snapshot snapshot = open_snapshot(name);
+    Snapshot snapshot = open_snapshot(name);
     const SnapshotPage& page = pages.emplace_back(page_of(snapshot, device));
     clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
