@@ -18,7 +18,9 @@ class PickleInput {
 
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(name_ + ": " + what + ", at byte " + std::to_string(position()))
-        .help("torch.cuda.memory._dump_snapshot() writes what is read here");
+        .help(
+            "torch.cuda.memory._dump_snapshot() writes what is read here; of a model, not its weights, name what makes "
+            "it: gpuplan FILE.py:NAME");
   }
 
   std::uint8_t byte() {

@@ -2,6 +2,7 @@
 // its end (torch/csrc/cuda/memory_snapshot.cpp, c10/cuda/CUDACachingAllocator.h).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,12 @@ enum class SnapshotAction : std::uint8_t {
   oom,
   other,  // of a release that is not known here
 };
+
+/// PyTorch's words for them, in their order; of `other` none.
+inline constexpr std::array<std::string_view, 9> kSnapshotActions = {
+    "alloc",         "free_requested", "free_completed",
+    "segment_alloc", "segment_free",   "segment_map",
+    "segment_unmap", "snapshot",       "oom"};
 
 struct SnapshotFrame {
   std::uint32_t file = 0, name = 0;  // of Snapshot::words

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "estimator/base/format.h"
 #include "estimator/snapshot/followed_blocks.h"
 
 namespace gpuplan {
@@ -163,6 +164,21 @@ class Follower {
 };
 
 }  // namespace
+
+std::string doubt_about(const SnapshotHistory& history) {
+  if (!history.adds_up) return "what the events leave is not what the segments hold at the end; peaks may be off";
+  if (history.whole) return "";
+  return "the history begins with " + format_bytes(history.before.allocated_bytes) +
+         " allocated: its ring dropped what was before (max_entries), or recording began late. A peak before that is "
+         "not "
+         "seen, and blocks count with their sizes rounded up to 512 bytes";
+}
+
+bool has_private_pools(const Snapshot& snapshot, std::size_t device) {
+  return std::ranges::any_of(snapshot.segments, [&](const SnapshotSegment& s) {
+    return s.private_pool && s.device == static_cast<std::int32_t>(device);
+  });
+}
 
 SnapshotHistory follow(const Snapshot& snapshot, std::size_t device) { return Follower(snapshot, device).follow(); }
 

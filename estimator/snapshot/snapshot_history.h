@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "estimator/snapshot/snapshot.h"
@@ -55,5 +56,10 @@ struct SnapshotHistory {
 };
 
 SnapshotHistory follow(const Snapshot& snapshot, std::size_t device);
+
+/// Why its figures may be off, a sentence without an end; empty: they are PyTorch's.
+std::string doubt_about(const SnapshotHistory& history);
+/// Whether blocks lie in pools of their own, as those of CUDA graphs do.
+bool has_private_pools(const Snapshot& snapshot, std::size_t device);
 
 }  // namespace gpuplan

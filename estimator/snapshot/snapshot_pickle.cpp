@@ -67,20 +67,9 @@ class Pickle {
   std::unordered_map<std::string, std::uint32_t> words_;
 };
 
-const char* name_of(SnapshotAction action) {
-  switch (action) {
-    case SnapshotAction::alloc: return "alloc";
-    case SnapshotAction::free_requested: return "free_requested";
-    case SnapshotAction::free_completed: return "free_completed";
-    case SnapshotAction::segment_alloc: return "segment_alloc";
-    case SnapshotAction::segment_free: return "segment_free";
-    case SnapshotAction::segment_map: return "segment_map";
-    case SnapshotAction::segment_unmap: return "segment_unmap";
-    case SnapshotAction::oom: return "oom";
-    case SnapshotAction::snapshot:
-    case SnapshotAction::other: return "snapshot";
-  }
-  return "";
+std::string_view word_of(SnapshotAction action) {
+  return kSnapshotActions[static_cast<std::size_t>(action == SnapshotAction::other ? SnapshotAction::snapshot
+                                                                                   : action)];
 }
 
 class Writer {
@@ -139,7 +128,7 @@ class Writer {
 
   void write(const SnapshotEvent& e) {
     p_.begin_dictionary();
-    field("action", std::string_view(name_of(e.action)));
+    field("action", word_of(e.action));
     field(e.action == SnapshotAction::oom ? "device_free" : "addr", static_cast<std::int64_t>(e.address));
     field("size", e.bytes);
     field("stream", static_cast<std::int64_t>(s_.streams[e.stream]));

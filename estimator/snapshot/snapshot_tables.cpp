@@ -11,16 +11,8 @@ namespace {
 namespace known {
 enum Known : std::uint32_t {
   empty,
-  alloc,
-  free_requested,
-  free_completed,
-  segment_alloc,
-  segment_free,
-  segment_map,
-  segment_unmap,
-  snapshot,
-  oom,
-  action,
+  alloc,  // and the others of kSnapshotActions
+  action = alloc + kSnapshotActions.size(),
   addr,
   size,
   stream,
@@ -51,44 +43,35 @@ enum Known : std::uint32_t {
   known
 };
 }  // namespace known
-constexpr std::array<std::string_view, known::known> kWords = {"",
-                                                               "alloc",
-                                                               "free_requested",
-                                                               "free_completed",
-                                                               "segment_alloc",
-                                                               "segment_free",
-                                                               "segment_map",
-                                                               "segment_unmap",
-                                                               "snapshot",
-                                                               "oom",
-                                                               "action",
-                                                               "addr",
-                                                               "size",
-                                                               "stream",
-                                                               "time_us",
-                                                               "frames",
-                                                               "device_free",
-                                                               "filename",
-                                                               "name",
-                                                               "line",
-                                                               "total_size",
-                                                               "allocated_size",
-                                                               "requested_size",
-                                                               "address",
-                                                               "device",
-                                                               "blocks",
-                                                               "is_expandable",
-                                                               "segment_pool_id",
-                                                               "state",
-                                                               "active_allocated",
-                                                               "stage",
-                                                               "START",
-                                                               "segments",
-                                                               "device_traces",
-                                                               "external_annotations",
-                                                               "PYTORCH_CUDA_ALLOC_CONF",
-                                                               "PYTORCH_ALLOC_CONF",
-                                                               "expandable_segments"};
+// Those behind the actions.
+constexpr std::array<std::string_view, known::known - known::action> kWords = {"action",
+                                                                               "addr",
+                                                                               "size",
+                                                                               "stream",
+                                                                               "time_us",
+                                                                               "frames",
+                                                                               "device_free",
+                                                                               "filename",
+                                                                               "name",
+                                                                               "line",
+                                                                               "total_size",
+                                                                               "allocated_size",
+                                                                               "requested_size",
+                                                                               "address",
+                                                                               "device",
+                                                                               "blocks",
+                                                                               "is_expandable",
+                                                                               "segment_pool_id",
+                                                                               "state",
+                                                                               "active_allocated",
+                                                                               "stage",
+                                                                               "START",
+                                                                               "segments",
+                                                                               "device_traces",
+                                                                               "external_annotations",
+                                                                               "PYTORCH_CUDA_ALLOC_CONF",
+                                                                               "PYTORCH_ALLOC_CONF",
+                                                                               "expandable_segments"};
 
 constexpr std::size_t kMostEntries = std::numeric_limits<std::uint32_t>::max() - 1;
 
@@ -108,6 +91,8 @@ void each_pair(std::span<const PickleValue> pairs, const auto& of) {
 
 SnapshotTables::SnapshotTables(const PickleInput& input)
     : input_(input), words_(64, WordHash{&made_.words}, WordEqual{&made_.words}) {
+  (void)word("");
+  for (const std::string_view action : kSnapshotActions) (void)word(action);
   for (const std::string_view known : kWords) (void)word(known);
   made_.stack_ends.push_back(0);  // kNoStack
 }
@@ -188,7 +173,7 @@ PickleValue SnapshotTables::event(std::span<const PickleValue> pairs) {
     switch (key.number) {
       case known::action: {
         const std::uint32_t action = text(key, value);
-        if (action >= known::alloc && action <= known::oom)
+        if (action >= known::alloc && action < known::action)
           e.action = static_cast<SnapshotAction>(action - known::alloc);
         break;
       }

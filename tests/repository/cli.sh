@@ -661,6 +661,10 @@ expect 0 '^tests/snapshots/leak-2.15.pickle +0 +335 MiB +426 MiB +12.0 MiB|^  te
 expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle --format json
 expect 2 'has 2 GPUs' snapshot tests/snapshots/two-2.15.pickle --device 2
 expect 2 'is a snapshot of a run as it was' tests/snapshots/plain-2.15.pickle --batch 4
+expect 2 '^error: --timeline: .* has events and no layers' tests/snapshots/plain-2.15.pickle --timeline
+expect 2 '^error: --depth: .* has events and no layers' tests/snapshots/plain-2.15.pickle --depth 2
+expect 2 '^error: --gpus: .* has events and no layers' tests/snapshots/plain-2.15.pickle --gpus 2
+expect 2 '^error: --timeline: a trace has phases' tests/learned/resnet50.trace --timeline
 expect 3 'explained by gpuplan snapshot' fit tests/snapshots/plain-2.15.pickle
 expect 3 'no pickle, at byte 1' snapshot README.md
 expect 0 'all addresses match' replay tests/snapshots/plain-2.1.pickle --check
@@ -683,8 +687,8 @@ assert {e["name"] for e in t["traceEvents"] if e["ph"] == "X"} >= {"forward", "b
 expect 0 '"traceEvents"' zoo:mlp -b 8 --format trace
 expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle -o memviz:"$work/x.pickle"
 expect 2 'cannot write the format memviz' fit zoo:resnet50 --gpu t4 --format memviz
-expect 2 'are not written with --tp and --pp' zoo:gpt2 -b 8 --gpus 2 --pp 2 -o html:"$work/x.html"
-expect 2 'are not written with --canonical' zoo:mlp -b 8 --canonical --format html
+expect 2 'are not there with --tp and --pp' zoo:gpt2 -b 8 --gpus 2 --pp 2 -o html:"$work/x.html"
+expect 2 'are not there with --canonical' zoo:mlp -b 8 --canonical --format html
 expect 2 'PyTorch.s caching allocator' zoo:mlp -b 8 --allocator exact -o memviz:"$work/x.pickle"
 
 expect 0 '\^ peak 14.7 GiB' zoo:gpt2 -b 8 --timeline --ascii --width 60

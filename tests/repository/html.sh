@@ -11,11 +11,12 @@ fail() {
   echo "FAIL  $1"
   status=1
 }
-for file in configs/models/*.yaml; do
+pages=0 models=(configs/models/*.yaml)
+for file in "${models[@]}"; do
   name=$(basename "$file" .yaml)
   "$gpuplan" "zoo:$name" -b 2 --opt adam --format json -o html:"$work/page.html" --force >"$work/plan.json" 2>"$work/errors" ||
-    { grep -q '^error' "$work/errors" && continue; }
-  python3 - "$work/page.html" "$work/plan.json" <<'END' || fail "$name"
+    { fail "$name: $(tail -n 1 "$work/errors")"; continue; }
+  python3 - "$work/page.html" "$work/plan.json" <<'END' && pages=$((pages + 1)) || fail "$name"
 import json, re, sys
 page = open(sys.argv[1], encoding="utf-8").read()
 data = json.loads(re.search(r'<script type="application/json" id="gpuplan">(.*?)</script>', page, re.S).group(1))
@@ -33,6 +34,7 @@ assert max(now) == now[memory["peak"]] == plan["peak"]["allocated_bytes"], (max(
 assert not re.search(r'(src|href)=|https?:|url\(', page.split('<script type="application/json"')[0]), "the page names something outside"
 END
 done
+[ "$pages" -eq "${#models[@]}" ] || fail "$pages pages of ${#models[@]} models"
 "$gpuplan" zoo:resnet50 -b 64 --opt adam --gpu t4 -q -o html:"$work/resnet50.html" >"$work/out" 2>&1
 [ "$(stat -c %s "$work/resnet50.html")" -le 409600 ] || fail "ResNet-50's page has $(stat -c %s "$work/resnet50.html") bytes"
 "$gpuplan" snapshot tests/snapshots/oom-2.15.pickle -q -o html:"$work/oom.html" >"$work/out" 2>&1 || fail 'no page of a snapshot'

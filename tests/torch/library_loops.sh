@@ -36,6 +36,7 @@ runs() { # ARGUMENTS of library_runs.py
   "$GPUPLAN_PYTHON" tests/torch/library_runs.py --gpuplan "$gpuplan" "$@" >"$work/runs" 2>&1
   grep -v ' passed, ' "$work/runs"
   summary=$(tail -n 1 "$work/runs")
+  [[ $summary =~ ^[0-9]+\ passed,\ [0-9]+\ failed$ ]] || { fail "library_runs.py ended with: $summary"; return; }
   passed=$((passed + ${summary%% passed*})) failed=$((failed + $(sed 's/.*, \([0-9]*\) failed/\1/' <<<"$summary")))
 }
 if [ "${GPUPLAN_TORCH:-}" = all ]; then runs; else runs --one 'trl-sft --lora'; fi

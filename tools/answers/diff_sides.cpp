@@ -64,8 +64,8 @@ void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
 }
 
 // Of the GPU of the process that took most.
-OpenSide snapshot_side(const std::string& file) {
-  const Snapshot snapshot = open_snapshot(file);
+void read_recorded_run(const Snapshot& snapshot, OpenSide& open) {
+  const std::string& file = snapshot.name;
   const std::vector<SnapshotLine> lines = lines_of(snapshot);
   std::optional<SnapshotReport> most;
   for (std::size_t device = 0; device < snapshot.devices(); ++device) {
@@ -73,9 +73,7 @@ OpenSide snapshot_side(const std::string& file) {
     if (!most || report.history.peak.allocated_bytes > most->history.peak.allocated_bytes) most = std::move(report);
   }
   if (!most) throw Error(file + " has no history of a GPU");
-  OpenSide open;
   open.is_snapshot = true;
-  open.side.name = open.side.file = file;
   Figures& figures = open.side.figures.emplace();
   figures.model = file;
   figures.allocated_bytes = most->history.peak.allocated_bytes;
@@ -86,8 +84,13 @@ OpenSide snapshot_side(const std::string& file) {
   for (const SnapshotShare& share : most->alive) figures.modules.push_back({share.text, share.bytes});
   complete(figures.categories, figures.allocated_bytes);
   complete(figures.modules, figures.allocated_bytes);
-  if (!most->history.whole)
-    open.warning = file + ": its history has no beginning; gpuplan snapshot " + file + " says what is known";
+  if (const std::string doubt = doubt_about(most->history); !doubt.empty()) open.warning = file + ": " + doubt;
+}
+
+OpenSide snapshot_side(const std::string& file) {
+  OpenSide open;
+  open.side.name = open.side.file = file;
+  read_recorded_run(open_snapshot(file), open);
   return open;
 }
 
@@ -180,7 +183,9 @@ class GitSides {
     if (!file) return;
     open.side.file = file->path;
     open.side.renamed = file->path != path;
-    if (is_trace_text(file->source->text))
+    if (is_pickle_text(file->source->text))
+      read_recorded_run(file->whole.empty() ? snapshot_in(*file->source) : open_snapshot(file->whole), open);
+    else if (is_trace_text(file->source->text))
       read_trace(file->whole.empty() ? *file->source : *read_file_source(file->whole, kTraceLimit), run_, open);
     else if (is_saved_plan(file->source->text))
       read_saved(*file->source, open);
@@ -193,7 +198,9 @@ class GitSides {
     open.side.name = kWorkingTree;
     if (!exists(model_)) return open;
     open.side.file = model_;
-    if (is_saved(model_))
+    if (is_snapshot(model_))
+      read_recorded_run(open_snapshot(model_), open);
+    else if (is_saved(model_))
       read_saved(*read_file_source(model_), open);
     else if (is_learned_trace({model_, nullptr}))
       read_trace(*read_file_source(model_, kTraceLimit), run_, open);

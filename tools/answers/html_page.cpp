@@ -1,8 +1,7 @@
 #include "tools/answers/html_page.h"
 
-#include <algorithm>
-
 #include "configs/embedded.h"
+#include "estimator/report/xml_text.h"
 #include "tools/process/version.h"
 
 namespace gpuplan {
@@ -12,20 +11,6 @@ std::string_view page_file(std::string_view ending) {
   for (const EmbeddedFile& file : embedded_pages())
     if (file.path.ends_with(ending)) return file.text;
   return "";
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
 }
 
 // JSON in a script: nothing in it ends the script.
@@ -44,19 +29,20 @@ std::string html_text(const HtmlPage& page) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src "
       "'unsafe-inline'\">\n<title>" +
-      escaped(page.title) + "</title>\n<style>\n" + std::string(page_file(".css")) + "</style>\n</head>\n<body>\n<h1>" +
-      escaped(page.title) + "</h1>\n<p class=\"quiet\">" + escaped(page.subtitle) + "</p>\n<p class=\"" +
-      (page.good ? "good" : "bad") + "\">" + escaped(page.verdict) + "</p>\n<div class=\"cards\">\n";
+      xml_text(page.title) + "</title>\n<style>\n" + std::string(page_file(".css")) +
+      "</style>\n</head>\n<body>\n<h1>" + xml_text(page.title) + "</h1>\n<p class=\"quiet\">" +
+      xml_text(page.subtitle) + "</p>\n<p class=\"" + (page.good ? "good" : "bad") + "\">" + xml_text(page.verdict) +
+      "</p>\n<div class=\"cards\">\n";
   for (const auto& [name, value] : page.cards)
-    out += "<div class=\"card\">" + escaped(name) + "<b>" + escaped(value) + "</b></div>\n";
+    out += "<div class=\"card\">" + xml_text(name) + "<b>" + xml_text(value) + "</b></div>\n";
   out += "</div>\n" + std::string(page_file(".html"));
   if (!page.notes.empty()) {
     out += "<h2>Assumed, and to know</h2>\n<ul>\n";
-    for (const std::string& note : page.notes) out += "<li>" + escaped(note) + "</li>\n";
+    for (const std::string& note : page.notes) out += "<li>" + xml_text(note) + "</li>\n";
     out += "</ul>\n";
   }
-  out += "<h2>The command</h2>\n<pre>" + escaped(page.command) +
-         "</pre>\n<details><summary>The report as text</summary>\n<pre>" + escaped(page.text) +
+  out += "<h2>The command</h2>\n<pre>" + xml_text(page.command) +
+         "</pre>\n<details><summary>The report as text</summary>\n<pre>" + xml_text(page.text) +
          "</pre></details>\n<p class=\"quiet\">Made by gpuplan " + std::string(kVersion) +
          ".</p>\n<script type=\"application/json\" id=\"gpuplan\">{\"report\":" + for_script(page.report_json) +
          ",\"memory\":" + for_script(page.memory_json) + "}</script>\n<script>\n" + std::string(page_file(".js")) +

@@ -7,6 +7,7 @@
 #include "estimator/plan/verdict.h"
 #include "estimator/report/memory_page.h"
 #include "estimator/report/several_gpus.h"
+#include "estimator/report/text_style.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/snapshot/snapshot_report.h"
@@ -16,15 +17,19 @@
 namespace gpuplan {
 namespace {
 
-std::string verdict_words(const Report& report) {
-  const Verdict v = verdict(report);
-  const std::string needs = "Needs " + format_bytes(report.peak.device_bytes);
-  if (!v.known) return needs + " of device memory. No GPU is named.";
-  const std::int64_t free = v.usable_bytes - report.peak.device_bytes;
-  const std::string of = report.gpu->title + ", which has " + format_bytes(v.usable_bytes);
-  return v.fits ? "✔ " + needs + ": fits " + of + ", " + format_bytes(free) + " free."
-                : "✖ " + needs + ": does not fit " + of + ", " + format_bytes(-free) + " over.";
-}
+// The words of the terminal's screen.
+class PageVerdict : public StyledScreen {
+ public:
+  using StyledScreen::StyledScreen;
+
+  std::string of(const Report& report) const {
+    const Verdict v = verdict(report);
+    const std::string needs = "Needs " + bytes(report.peak.device_bytes);
+    if (!v.known) return needs + " of device memory; no GPU is named";
+    return needs + dot() +
+           fit_words(v.fits, device_words(*report.gpu, report.margin), "", v.usable_bytes - report.peak.device_bytes);
+  }
+};
 
 }  // namespace
 
@@ -37,7 +42,7 @@ std::string plan_page(const Report& report, const Snapshot& snapshot, const std:
                   (report.run.mode == Mode::train ? std::string(name_of(report.run.optimizer)) + " · " : "") +
                   (report.gpu ? report.gpu->title : "no GPU named, A100-class rules") + " · PyTorch " +
                   version_text(report.run.pytorch);
-  page.verdict = verdict_words(report);
+  page.verdict = PageVerdict(TextStyle{}).of(report);
   page.good = verdict(report).fits;
   page.cards = {{"peak allocated", format_bytes(report.peak.reading.allocated_bytes)},
                 {"reserved", format_bytes(report.peak.reading.reserved_bytes)},

@@ -11,6 +11,8 @@ namespace gpuplan {
 
 /// Whether it begins as a pickle; of a pipe, false.
 bool is_snapshot(const std::string& name);
+/// Of a text that was read. Throws Error.
+Snapshot snapshot_in(const Source& source);
 /// Throws Error.
 Snapshot open_snapshot(const std::string& name);
 

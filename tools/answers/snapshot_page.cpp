@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "estimator/base/excerpt.h"
 #include "estimator/report/snapshot_report_writers.h"
@@ -28,23 +29,15 @@ bool was_used(const Snapshot& snapshot, std::size_t device) {
 // What a reader has to know before he believes the figures.
 void warn(const Snapshot& snapshot, const SnapshotReport& r, std::vector<std::string>& warnings) {
   const std::string on = snapshot.name + ", GPU " + std::to_string(r.device) + ": ";
-  if (r.events == 0) {
+  if (r.events == 0)
     warnings.push_back(on + "no history was recorded: _record_memory_history() was off, or recorded the state alone");
-  } else if (!r.history.adds_up) {
-    warnings.push_back(on + "what the events leave is not what the segments hold at the end; peaks may be off");
-  } else if (!r.history.whole) {
-    warnings.push_back(on + "the history begins with " + format_bytes(r.history.before.allocated_bytes) +
-                       " allocated: its ring dropped what was before (max_entries), or recording began late. A peak " +
-                       "before that is not seen, and blocks count with their sizes rounded up to 512 bytes");
-  }
+  else if (const std::string doubt = doubt_about(r.history); !doubt.empty())
+    warnings.push_back(on + doubt);
   if (snapshot.marks.empty() && r.events > 0)
     warnings.push_back(on +
                        "no step is marked, so nothing is said of steps or kinds; torch.optim's optimizers mark them");
-  for (const SnapshotSegment& s : snapshot.segments)
-    if (s.private_pool && s.device == static_cast<std::int32_t>(r.device)) {
-      warnings.push_back(on + "there are private pools, as CUDA graphs have them; a replay puts them into one");
-      break;
-    }
+  if (has_private_pools(snapshot, r.device))
+    warnings.push_back(on + "there are private pools, as CUDA graphs have them; a replay puts them into one");
 }
 
 SnapshotPage page_of(const Snapshot& snapshot, const std::optional<std::size_t>& only) {
@@ -73,10 +66,6 @@ std::string render_page(const SnapshotPage& page, Format format, const TextStyle
   }
   return snapshot_text(page, style, rows);
 }
-
-}  // namespace
-
-namespace {
 
 // Of several files: who took more than the others.
 std::string ranks_text(const std::vector<SnapshotPage>& pages, const TextStyle& style) {
@@ -122,7 +111,7 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
       return run_page(page, of, question.command, snapshot_text(page, {}, rows));
     };
     if (write_viewers(
-            viewers, [&] { return snapshot; }, html))
+            viewers, [&] { return std::move(snapshot); }, html))
       continue;
     write_stdout((pages.size() == 1 ? "" : "\n") + render_page(page, format, style, rows));
   }

@@ -99,7 +99,7 @@ class CommitChecks {
       Check own = before;
       std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
       const Source all = file->whole.empty() ? *file->source : read_recorded(file->whole, file->source->name);
-      base.measured = recorded_figures(all, options_of(own));
+      base.measured = recorded_figures(all, options_of(own)).measured;
       return;
     }
     base.model = open_model_at(files_, *file, options);

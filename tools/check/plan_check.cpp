@@ -94,7 +94,7 @@ CheckResult CheckPlanner::run(const Check& check) {
   result.check = check;
   try {
     if (top_) refuse_foreign_model(check, *top_);
-    const CheckSide head = is_recorded_file(check.model)        ? recorded_head(check)
+    const CheckSide head = is_recorded_file(check.model)        ? recorded_head(check, result)
                            : is_library_loop(options_of(check)) ? library_head(check, result)
                                                                 : plan_head(check, result);
     result.measured = head.measured;
@@ -126,7 +126,7 @@ CheckResult CheckPlanner::run(const Check& check) {
 }
 
 // A recording has figures, and no model that could be planned otherwise. It is of one run: defaults are not about it.
-CheckSide CheckPlanner::recorded_head(const Check& check) {
+CheckSide CheckPlanner::recorded_head(const Check& check, CheckResult& result) {
   if (!check.modules.empty())
     throw Error(check.model + " is a recording, which has no modules").at(check.modules[0].mark);
   Check own = check;
@@ -134,7 +134,9 @@ CheckSide CheckPlanner::recorded_head(const Check& check) {
   CheckSide side;
   side.check = check;
   try {
-    side.measured = recorded_figures(read_recorded(check.model, check.model), options_of(own));
+    Recorded recorded = recorded_figures(read_recorded(check.model, check.model), options_of(own));
+    side.measured = std::move(recorded.measured);
+    result.warnings = std::move(recorded.warnings);
   } catch (const Error& error) {
     throw Error(error).at(own.settings.empty() ? check.model_mark : own.settings.front().mark);
   }
@@ -154,7 +156,8 @@ CheckSide CheckPlanner::library_head(const Check& check, CheckResult& result) {
     result.run = run_words(library_config(options)) + ", " + asked;
     PlannedFigures planned = library_figures(options, nullptr);
     side.measured = measured_of(planned.figures);
-    result.peak_place = planned.figures.phase + " of " + planned.figures.where;
+    const SweepFigures& at = planned.figures;
+    result.peak_place = at.where.empty() || at.where == at.phase ? at.phase : at.phase + " of " + at.where;
     result.warnings = std::move(planned.warnings);
     for (const FitsOn& on : check.fits) {
       options.gpu = on.gpu;

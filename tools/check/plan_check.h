@@ -30,7 +30,7 @@ class CheckPlanner {
 
  private:
   Planning prepare(const Check& check, const RunOptions& options);
-  CheckSide recorded_head(const Check& check);
+  CheckSide recorded_head(const Check& check, CheckResult& result);
   CheckSide library_head(const Check& check, CheckResult& result);
   CheckSide plan_head(const Check& check, CheckResult& result);
   void finish(const Check& check, CheckSide& side, std::string* price);

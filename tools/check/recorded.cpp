@@ -46,27 +46,27 @@ Measured measured_of(const SweepFigures& trace) {
 namespace {
 
 // Of the GPU of the process that took most.
-Measured figures_of_snapshot(const Source& source) {
-  std::string_view left = source.text;
-  const Snapshot snapshot = read_snapshot(source.name, [&](char* to, std::size_t most) {
-    const std::size_t bytes = left.copy(to, most);
-    left.remove_prefix(bytes);
-    return bytes;
-  });
+Recorded figures_of_snapshot(const Source& source) {
+  const Snapshot snapshot = snapshot_in(source);
   SweepFigures most;
+  std::vector<std::string> doubts;
   for (std::size_t device = 0; device < snapshot.devices(); ++device) {
-    const SnapshotReading peak = follow(snapshot, device).peak;
-    most.allocated_bytes = std::max(most.allocated_bytes, peak.allocated_bytes);
-    most.reserved_bytes = std::max(most.reserved_bytes, peak.reserved_bytes);
+    const SnapshotHistory history = follow(snapshot, device);
+    most.allocated_bytes = std::max(most.allocated_bytes, history.peak.allocated_bytes);
+    most.reserved_bytes = std::max(most.reserved_bytes, history.peak.reserved_bytes);
+    if (const std::string doubt = doubt_about(history); !doubt.empty()) doubts.push_back(source.name + ": " + doubt);
   }
   most.device_bytes = most.reserved_bytes + kAssumedContextBytes;
-  return measured_of(most);
+  return {measured_of(most), std::move(doubts)};
 }
 
 }  // namespace
 
-Measured recorded_figures(const Source& source, const RunOptions& run) {
-  if (is_trace_text(source.text)) return measured_of(trace_figures(source, run).figures);
+Recorded recorded_figures(const Source& source, const RunOptions& run) {
+  if (is_trace_text(source.text)) {
+    PlannedFigures trace = trace_figures(source, run);
+    return {measured_of(trace.figures), std::move(trace.warnings)};
+  }
   refuse_flags(source, run);
   if (is_pickle_text(source.text)) return figures_of_snapshot(source);
   const Figures saved = read_figures(source).figures;
@@ -78,7 +78,7 @@ Measured recorded_figures(const Source& source, const RunOptions& run) {
   figures[Figure::params] = saved.parameters;
   figures[Figure::step_flop] = saved.step_flops;
   figures[Figure::step_time] = saved.step_nanoseconds;
-  return of_plan;
+  return {of_plan, {}};
 }
 
 }  // namespace gpuplan

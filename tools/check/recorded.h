@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/budget/judge.h"
 #include "estimator/search/figures.h"
@@ -18,9 +19,13 @@ bool is_recorded_file(const std::string& path);
 
 /// What is known of steps that were recorded or learned.
 Measured measured_of(const SweepFigures& trace);
+struct Recorded {
+  Measured measured;
+  std::vector<std::string> warnings;  // why they may be off
+};
 /// Its figures. A learned trace is planned at the values that `run` gives; a saved plan or report is of one run, so
 /// that flags are refused. Throws Error.
-Measured recorded_figures(const Source& source, const RunOptions& run);
+Recorded recorded_figures(const Source& source, const RunOptions& run);
 /// The text of the file `path`, called `name`. Throws Error.
 Source read_recorded(const std::string& path, const std::string& name);
 

@@ -72,6 +72,8 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
 }
 
 void refuse_model_flags(const PlanOptions& options) {
+  if (options.output.timeline)
+    throw Error("--timeline: a trace has phases, which its table shows", ErrorKind::usage).help("leave it out");
   if (options.canonical || !options.count_as.empty())
     throw Error(
         std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations, but no layers",
@@ -86,6 +88,7 @@ void refuse_beside(const PlanOptions& options, const std::string& loop) {
                                                 {"--count-as", !options.count_as.empty()},
                                                 {"--canonical", options.canonical},
                                                 {"--learn", options.learn},
+                                                {"--timeline", options.output.timeline},
                                                 {"a table of layers", options.wants_layers()}};
   for (const auto& [flag, given] : flags)
     if (given)
@@ -128,7 +131,17 @@ void refuse_beside_library(const PlanOptions& options) {
 
 // It is explained, and takes no flag of a run.
 int explain_snapshot(const PlanOptions& options) {
-  refuse_model_flags(options);
+  const std::pair<const char*, bool> others[] = {
+      {"--timeline", options.output.timeline},       {"--margin", !options.run.margin.empty()},
+      {"--steps", !options.lengths.steps.empty()},   {"--gpus", strategy_of(options.several).has_value()},
+      {"--count-as", !options.count_as.empty()},     {"--canonical", options.canonical},
+      {"--depth", !options.output.depth.empty()},    {"--sort", !options.output.sort.empty()},
+      {"--columns", !options.output.columns.empty()}};
+  for (const auto& [flag, given] : others)
+    if (given)
+      throw Error(std::string(flag) + ": " + options.run.model + " is a snapshot, which has events and no layers",
+                  ErrorKind::usage)
+          .help("gpuplan snapshot --help has its flags");
   RunOptions flags = options.run;
   flags.model.clear();
   if (const std::vector<std::string> given = run_words(flags);
@@ -169,8 +182,8 @@ int run_plan(PlanOptions options) {
   const std::optional<Strategy> strategy = strategy_of(options.several);
   const Planning planning = prepare(options.run);
   const bool in_stages = strategy && strategy->tensor * strategy->pipeline > 1;
-  if (!viewers.empty() && (options.canonical || in_stages))
-    throw Error(std::string("html, memviz and their like are not written with ") +
+  if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
+    throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),
                 ErrorKind::usage);
   if (options.canonical) {
@@ -229,6 +242,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);
+  command->get_option("--format")->type_name(kFormatsWithViewers);
   command->footer(kWhatFits);
   command->callback([options, command, &exit_code] {
     options->command = given_command(*command);

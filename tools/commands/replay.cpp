@@ -69,10 +69,12 @@ Replayed open_replay(const ReplayOptions& options) {
   Replayed replayed{trace_of(snapshot, device),
                     parse_alloc_conf(options.conf_given ? options.alloc_conf : snapshot.alloc_conf), ""};
   const SnapshotHistory history = follow(snapshot, device);
+  replayed.note = doubt_about(history);
   if (!history.whole)
-    replayed.note = "the history begins with " + format_bytes(history.before.allocated_bytes) +
-                    " allocated, which are made first, one after the other: reserved bytes may be off by what lay "
-                    "between them";
+    replayed.note += "; what was there is made first, one block after the other, so that reserved bytes may be off";
+  if (has_private_pools(snapshot, device))
+    replayed.note +=
+        std::string(replayed.note.empty() ? "" : "; ") + "private pools, as CUDA graphs have them, are put into one";
   if (!history.whole && options.check)
     throw Error(options.trace + ": its history has no beginning, so that no address can be compared", ErrorKind::usage)
         .help("_record_memory_history() before the first allocation, with a max_entries that holds all events");

@@ -34,6 +34,7 @@ void add_snapshot_command(CLI::App& app, int& exit_code) {
   command->add_option("-n,--rows", options->rows, "Lines of code to list; 0: all (10)")->type_name("N");
   command->add_flag("--strict", options->strict, "Treats warnings as errors");
   add_output_options(*command, options->output);
+  command->get_option("--format")->type_name(kFormatsWithViewers);
   command->callback([options, command, &exit_code] {
     exit_code = print_snapshots(
         {options->files, options->device, options->rows, given_command(*command), options->strict}, options->output);

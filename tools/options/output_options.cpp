@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/report/rent_job.h"
 #include "tools/files/write_file.h"
 #include "tools/options/kept_file.h"
 #include "tools/options/words.h"
@@ -34,7 +35,9 @@ bool is_later_format(const std::string& word) {
 }
 
 Format format_named(const std::string& flag, const std::string& word) {
-  if (is_later_format(word)) throw Error("this command cannot write the format " + word, ErrorKind::usage);
+  if (is_later_format(word))
+    throw Error("this command cannot write the format " + word, ErrorKind::usage)
+        .help("gpuplan explain files says which command writes what");
   return choose<Format>(flag, word, formats());
 }
 
@@ -52,7 +55,11 @@ OutputFile output_file(const std::string& text) {
   if (ending == "txt") return {.format = Format::table, .path = text};
   if (is_format(ending) && ending != "table") return {.format = format_named("-o", ending), .path = text};
   throw Error("-o " + text + ": unknown file extension", ErrorKind::usage)
-      .help("known are .json, .csv, .md and .txt; or give the format: -o json:" + text);
+      .help(
+          "known are .json, .csv, .md and .txt, of plan and snapshot also .html, .pickle, .speedscope.json and "
+          ".folded; or "
+          "give the format: -o json:" +
+          text);
 }
 
 // The character set of the locale that programs run under, POSIX's order of variables. A pipe without any locale, as in
@@ -92,7 +99,7 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  add("--format", o.format, "table|json|csv|md", "Format of standard output (table); explain files has all");
+  add("--format", o.format, "table|json|csv|md", "Format of standard output (table)");
   command.add_option("-o,--output", o.files, "Also writes a file; FORMAT defaults to the file's extension; repeatable")
       ->type_name("[FORMAT:]FILE")
       ->group(group)
@@ -108,25 +115,12 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   command.add_flag("-v,--verbose", o.verbose, "Also prints phases and allocator statistics")->group(group);
 }
 
-namespace {
-
-// As a shell takes it.
-std::string quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
-
 std::string given_command(const CLI::App& command) {
   std::string words = "gpuplan " + command.get_name(), flags;
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
     if (option->get_positional() && option->get_lnames().empty()) {
-      for (const std::string& value : option->results()) words += " " + quoted(value);
+      for (const std::string& value : option->results()) words += " " + shell_word(value);
       continue;
     }
     const bool of_output = option->check_lname("output") || option->check_lname("format") ||
@@ -136,7 +130,7 @@ std::string given_command(const CLI::App& command) {
     if (option->get_items_expected_max() == 0)
       flags += name;
     else
-      for (const std::string& value : option->results()) flags += name + " " + quoted(value);
+      for (const std::string& value : option->results()) flags += name + " " + shell_word(value);
   }
   return words + flags;
 }

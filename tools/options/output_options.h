@@ -22,6 +22,9 @@ struct OutputOptions {
   bool timeline = false;  // of plan
 };
 
+/// The words of --format where viewers' are among them.
+inline constexpr const char* kFormatsWithViewers = "table|json|csv|md|html|memviz|trace|speedscope|folded";
+
 /// What viewers open, which plan and snapshot write.
 enum class Viewer : unsigned char { html, memviz, trace, speedscope, folded };
 

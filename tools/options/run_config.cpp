@@ -84,15 +84,20 @@ RunConfig read_run_config(const RunOptions& o) {
   run.kernels = word_or("--kernels", o.kernels, Kernels::torch);
   if (!o.peft.empty())
     throw Error("--peft is for gpuplan plan, sweep and check, which run peft", ErrorKind::usage)
-        .help("--lora r=16 adds adapters by rules");
+        .help("--lora r=16 adds adapters by rules; gpuplan sweep --over gpu=l4,a10g runs peft for several GPUs");
   if (is_library_form(o.weights))
     throw Error("--weights " + o.weights + " is for gpuplan plan, sweep and check, which run the library's own code",
                 ErrorKind::usage)
-        .help("here they are int8, int4, fp8, nf4, nf4:double, fp4 or fp4:double");
+        .help(
+            "here they are int8, int4, fp8, nf4, nf4:double, fp4 or fp4:double; gpuplan sweep --over gpu=l4,a10g runs "
+            "it "
+            "for several GPUs");
   if (is_library_like(o.like))
     throw Error("--like " + o.like + " is for gpuplan plan, sweep and check, which run the library's own trainer",
                 ErrorKind::usage)
-        .help("here it is pytorch, trainer, accelerate or lightning");
+        .help(
+            "here it is pytorch, trainer, accelerate or lightning; gpuplan sweep --over gpu=l4,a10g runs it for "
+            "several GPUs");
   run.like = word_or("--like", o.like, Like::pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
   run.layout = word_or("--layout", o.layout, MemoryFormat::contiguous);
