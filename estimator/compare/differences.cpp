@@ -29,6 +29,40 @@ std::vector<Change> changes(const std::vector<Amount>& base, const std::vector<A
   return list;
 }
 
+std::vector<Change> side_by_side(const std::vector<Amount>& base, const std::vector<Amount>& now) {
+  std::vector<Change> rows;
+  for (const Amount& a : base)
+    for (const Amount& b : now)
+      if (a.name == b.name) rows.push_back({a.name, a.value, b.value});
+  return rows;
+}
+
+// Where most of a size were allocated, and whether elsewhere, too.
+std::string most_often(const std::map<std::string, std::int64_t>& lines) {
+  if (lines.empty()) return "";
+  const auto most = std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  return most->first + (lines.size() > 1 ? " and elsewhere" : "");
+}
+
+std::vector<OneSided> one_sided(const std::vector<Amount>& base, const std::vector<Amount>& now) {
+  struct Sizes {
+    std::int64_t base = 0, now = 0;
+    std::map<std::string, std::int64_t> base_lines, now_lines;
+  };
+  std::map<std::int64_t, Sizes> by_size;
+  for (const Amount& a : base) ++by_size[a.value].base, ++by_size[a.value].base_lines[a.name];
+  for (const Amount& a : now) ++by_size[a.value].now, ++by_size[a.value].now_lines[a.name];
+  std::vector<OneSided> rows;
+  for (const auto& [bytes, sizes] : by_size) {
+    if (sizes.base == sizes.now) continue;
+    (void)checked_mul(bytes, sizes.now - sizes.base);
+    rows.push_back({bytes, sizes.base, sizes.now, most_often(sizes.base_lines), most_often(sizes.now_lines)});
+  }
+  std::ranges::stable_sort(rows, std::greater<>(),
+                           [](const OneSided& r) { return std::max(r.delta_bytes(), -r.delta_bytes()); });
+  return rows;
+}
+
 }  // namespace
 
 std::string_view name_of(Metric metric) {
@@ -69,6 +103,8 @@ Differences differences(const Figures& base, const Figures& now) {
   d.modules = changes(base.modules, now.modules);
   if (base.parameters && now.parameters) d.module_parameters = changes(base.module_parameters, now.module_parameters);
   if (base.step_flops && now.step_flops) d.module_flops = changes(base.module_flops, now.module_flops);
+  d.phases = side_by_side(base.phases, now.phases);
+  if (!base.tensors.empty() && !now.tensors.empty()) d.tensors = one_sided(base.tensors, now.tensors);
   return d;
 }
 

@@ -31,11 +31,21 @@ struct Difference {
   Change total;
 };
 
+/// Allocations of one size of which a side has more at the peak.
+struct OneSided {
+  std::int64_t bytes = 0;            // of each
+  std::int64_t base = 0, now = 0;    // how many
+  std::string base_where, now_where;  // the line of most of them
+  std::int64_t delta_bytes() const { return bytes * (now - base); }
+};
+
 struct Differences {
   std::vector<Difference> totals;  // of the metrics that both sides have, in the order of kMetrics
   // Parts that differ, the largest change first; each list sums to the difference of its total.
   std::vector<Change> categories, modules;  // of the peak
   std::vector<Change> module_parameters, module_flops;
+  std::vector<Change> phases;     // all of them
+  std::vector<OneSided> tensors;  // the most bytes first; their sums are the peak's difference
   /// Whether a total has changed.
   bool any() const;
 };

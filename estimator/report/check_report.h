@@ -52,6 +52,7 @@ struct CheckResult {
   CauseLine error_at;        // its place; without a file where it has none
   bool crashed = false;      // the error is a bug of gpuplan, not one of the model
   std::string price;         // what a cost is made of, with its date
+  std::string memory;        // for a page: memory_page_json(), where the planner was asked for it
 };
 
 struct CheckReport {

@@ -93,6 +93,16 @@ std::string diff_json(const DiffReport& report, std::string_view version) {
   json["totals"] = totals_json(report);
   json["peak_bytes_by_category"] = rows_json(d.categories);
   json["peak_bytes_by_module"] = rows_json(d.modules);
+  json["peak_bytes_by_phase"] = rows_json(d.phases);
+  Json tensors = Json::array();
+  for (const OneSided& t : d.tensors)
+    tensors.push_back({{"tensor_bytes", t.bytes},
+                       {"base", t.base},
+                       {"now", t.now},
+                       {"delta_bytes", t.delta_bytes()},
+                       {"base_where", text_or_null(t.base_where)},
+                       {"now_where", text_or_null(t.now_where)}});
+  json["tensors_on_one_side"] = std::move(tensors);
   json["parameters_by_module"] = rows_json(d.module_parameters);
   json["flops_by_module"] = rows_json(d.module_flops);
   json["causes"] = causes_json(report);
@@ -109,7 +119,8 @@ std::string diff_json_schema() {
   constexpr std::string_view kKeys = R"(schema:=gpuplan.diff/1 tool:{name version:string}
     base now:{name:string commit rule file:string? renamed missing:boolean} differs:boolean
     totals:{metric:$metric unit:bytes|elements|FLOP|nanoseconds base now delta delta_per_mille:integer?}[]
-    peak_bytes_by_category peak_bytes_by_module parameters_by_module
+    tensors_on_one_side:{tensor_bytes base now delta_bytes:integer base_where now_where:string?}[]
+    peak_bytes_by_category peak_bytes_by_module peak_bytes_by_phase parameters_by_module
       flops_by_module:{name:string base now delta delta_per_mille:integer?}[]
     causes:{kind:changed|added|removed|moved what:string from to:string?
       at was_at:{file:string line column:integer}?}[]?

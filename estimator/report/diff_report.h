@@ -28,6 +28,7 @@ struct DiffReport {
   DiffSide base, now;
   std::optional<Differences> differences;  // where both sides have figures
   std::vector<Cause> causes;
+  bool by_line = false;       // `modules` of the differences are lines of code: of recorded runs
   bool causes_known = false;  // not of plans that were saved, which have no text
   /// What each of `causes` does to the allocated peak; nothing for a single one, or for more than could be planned.
   std::optional<Attribution> effects;

@@ -26,6 +26,8 @@ class DiffScreen : public StyledScreen {
   std::string rows(const std::string& title, const std::vector<Change>& changes, const Change& total) const;
   std::string counts(const std::string& title, Metric metric, const std::vector<Change>& changes,
                      const Change& total) const;
+  std::string phases() const;
+  std::string tensors() const;
   std::string tables() const;
   std::string reasons() const;
   std::string effects() const;
@@ -120,10 +122,38 @@ std::string DiffScreen::tables() const {
   std::vector<Change> categories = d.categories;
   for (Change& c : categories) c.name = category_words(c.name);
   return rows("alive at the peak", categories, total(Metric::peak)) +
-         rows("alive at the peak, by module", d.modules, total(Metric::peak)) +
+         rows(report_.by_line ? "alive at the peak, by line" : "alive at the peak, by module", d.modules,
+              total(Metric::peak)) +
+         phases() + tensors() +
          counts("params, by module", Metric::parameters, d.module_parameters, total(Metric::parameters)) +
          (style_.verbose ? counts("step FLOP, by module", Metric::step_flops, d.module_flops, total(Metric::step_flops))
                          : "");
+}
+
+std::string DiffScreen::phases() const {
+  const std::vector<Change>& all = report_.differences->phases;
+  if (all.empty()) return "";
+  TextTable table({kLeft, kRight, kLeft, kRight, kRight});
+  table.row({"peak of", "base", "", "now", "+/-"});
+  for (const Change& c : all)
+    table.row({c.name, styled_bytes(c.base, style_), style_.unicode ? "→" : "->", styled_bytes(c.now, style_),
+               delta_text(Metric::peak, c.delta(), style_)});
+  return "\n" + table.text();
+}
+
+// How many of one size each side has at the peak.
+std::string DiffScreen::tensors() const {
+  const std::vector<OneSided>& all = report_.differences->tensors;
+  if (all.empty()) return "";
+  TextTable table({kRight, kRight, kRight, kRight, kLeft});
+  table.row({style_.unicode ? "Δ" : "+/-", "tensor", "base", "now", "on one side only"});
+  const std::size_t most = style_.verbose ? all.size() : std::min(all.size(), kShownRows);
+  for (std::size_t i = 0; i < most; ++i) {
+    const OneSided& t = all[i];
+    table.row({delta_text(Metric::peak, t.delta_bytes(), style_), styled_bytes(t.bytes, style_), format_count(t.base),
+               format_count(t.now), printable_text(t.now > t.base ? t.now_where : t.base_where)});
+  }
+  return "\n" + table.text() + (most < all.size() ? "  and " + format_count(static_cast<std::int64_t>(all.size() - most)) + " more sizes: -v shows all\n" : "");
 }
 
 // What each of several causes does to the peak by itself.

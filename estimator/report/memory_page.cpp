@@ -33,7 +33,7 @@ std::uint32_t event_after(std::span<const SnapshotEvent> events, std::int64_t mi
 }
 
 // A plan's steps end with the optimizer's, or with their forwards where nothing is trained.
-Window step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events, PagePart part) {
+Window step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events, PagePart part, std::uint32_t peak) {
   Window window{0, static_cast<std::uint32_t>(events.size())};
   for (const std::string_view name : {"Optimizer.step#", "forward"}) {
     std::vector<std::int64_t> ends;
@@ -41,10 +41,17 @@ Window step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events, 
       if (!mark.begins && std::string_view(snapshot.words[mark.name]).starts_with(name))
         ends.push_back(mark.microseconds);
     if (ends.size() < 2) continue;
-    if (part == PagePart::first_step)
+    if (part == PagePart::first_step) {
       window.end = event_after(events, ends.front());
-    else
+    } else if (part == PagePart::last_step) {
       window.first = event_after(events, ends[ends.size() - 2]);
+    } else {
+      for (const std::int64_t microseconds : ends) {
+        const std::uint32_t end = event_after(events, microseconds);
+        if (end <= peak) window.first = end;
+        if (end > peak) window.end = std::min(window.end, end);
+      }
+    }
     return window;
   }
   return window;
@@ -52,10 +59,10 @@ Window step_of(const Snapshot& snapshot, std::span<const SnapshotEvent> events, 
 
 Window window_of(const Snapshot& snapshot, const SnapshotHistory& history, std::span<const SnapshotEvent> events,
                  PagePart part) {
-  Window window =
-      part == PagePart::all ? Window{0, static_cast<std::uint32_t>(events.size())} : step_of(snapshot, events, part);
+  const std::uint32_t peak = history.peak_event == kBeforeHistory ? 0 : history.peak_event;
+  Window window = part == PagePart::all ? Window{0, static_cast<std::uint32_t>(events.size())}
+                                        : step_of(snapshot, events, part, peak);
   if (window.end - window.first <= kMostEvents) return window;
-  const std::uint32_t peak = history.peak_event == kBeforeHistory ? window.first : history.peak_event;
   window.first = std::max(window.first, peak > kMostEvents / 2 ? peak - kMostEvents / 2 : 0);
   window.end = std::min(window.end, window.first + kMostEvents);
   return window;
@@ -169,7 +176,7 @@ std::int64_t peak_of(const SnapshotHistory& history, const Window& window) {
 
 }  // namespace
 
-std::string memory_page_json(const Snapshot& snapshot, std::size_t device, PagePart part) {
+std::string memory_page_json(const std::string& name, const Snapshot& snapshot, std::size_t device, PagePart part) {
   const std::span<const SnapshotEvent> events = snapshot.events_of(device);
   const SnapshotHistory history = follow(snapshot, device);
   const Window window = window_of(snapshot, history, events, part);
@@ -179,7 +186,8 @@ std::string memory_page_json(const Snapshot& snapshot, std::size_t device, PageP
     if (window.shows(t.made, t.freed))
       tensors.push_back({window.at(t.made), t.freed == kNotFreed || t.freed >= window.end ? -1 : window.at(t.freed),
                          t.bytes, stacks.number(t.stack), t.address});
-  const Json json = {{"events", window.end - window.first},
+  const Json json = {{"name", name},
+                     {"events", window.end - window.first},
                      {"first", window.first},
                      {"all", events.size()},
                      {"peak", peak_of(history, window)},

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <span>
 
 #include "estimator/report/roofline.h"
 #include "estimator/report/roofline_axes.h"
+#include "estimator/report/svg_parts.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/xml_text.h"
 
@@ -16,57 +16,7 @@ namespace {
 constexpr double kFrameLeft = 96, kFrameTop = 84, kWidth = 620, kHeight = 440, kLegend = kFrameLeft + kWidth + 32,
                  kLine = 19;
 constexpr double kLegendWidth = 372;
-constexpr double kLetter = 7.5;  // how wide one is at 12 units
 constexpr double kLeastRadius = 3.5, kMostRadius = 15;
-
-// Colours that people with any colour vision tell apart (Okabe, Ito, 2008), one a type of layer by its share of the
-// time; every further type has the last.
-constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                      "#e69f00", "#56b4e9", "#8a8a8a"};
-
-constexpr std::string_view kStyle = R"(<style>
-  svg { --ground: #ffffff; --ink: #1f2328; --faint: #d9dee3; --soft: #59636e; }
-  @media (prefers-color-scheme: dark) { svg { --ground: #0d1117; --ink: #e6edf3; --faint: #30363d; --soft: #9198a1; } }
-  .ground { fill: var(--ground); }
-  text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: var(--ink); }
-  .title { font-size: 17px; font-weight: 600; }
-  .soft { fill: var(--soft); }
-  .mark { font-weight: 700; text-anchor: middle; paint-order: stroke; stroke: var(--ground); stroke-width: 3px; }
-  .end { text-anchor: end; }
-  .middle { text-anchor: middle; }
-  .grid { stroke: var(--faint); stroke-width: 1; }
-  .roof { fill: none; stroke: var(--ink); stroke-width: 2; stroke-linejoin: round; }
-  .lower { stroke-dasharray: 5 4; stroke: var(--soft); stroke-width: 1.5; }
-  .point { fill-opacity: 0.75; stroke: var(--ground); stroke-width: 1; }
-  .point:hover { fill-opacity: 1; stroke: var(--ink); stroke-width: 2; }
-</style>
-)";
-
-// To a tenth, the same text in every locale.
-std::string number(double value) {
-  const std::int64_t tenths = std::llround(value * 10);
-  return (tenths < 0 ? "-" : "") + std::to_string(std::abs(tenths) / 10) +
-         (tenths % 10 != 0 ? "." + std::to_string(std::abs(tenths) % 10) : "");
-}
-
-struct Box {
-  double x = 0, y = 0, width = 0, height = 0;
-  bool meets(const Box& o) const {
-    return x < o.x + o.width && o.x < x + width && y < o.y + o.height && o.y < y + height;
-  }
-};
-
-std::string shortened(std::string_view text, std::size_t columns) {
-  if (display_width(text) <= columns) return std::string(text);
-  std::string out;
-  std::size_t seen = 0;
-  for (const char c : text) {
-    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-    if (begins && ++seen > columns - 1) break;
-    out += c;
-  }
-  return out + "…";
-}
 
 class Drawing {
  public:
@@ -83,14 +33,14 @@ class Drawing {
     const double shown = static_cast<double>(marked_ + types_.size()) + 4;
     const double height = std::max(kFrameTop + kHeight + 64, kFrameTop + shown * kLine + 24);
     const double width = kLegend + kLegendWidth;
-    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " +
-                      number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) + "</title>\n";
-    out += kStyle;
+    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + svg_number(width) + " " +
+                      svg_number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) + "</title>\n";
+    out += kSvgStyle;
     out += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
-    out += text(kFrameLeft, 34, "title", shortened("Roofline of " + r_.model, 90));
+    out += text(kFrameLeft, 34, "title", shortened_text("Roofline of " + r_.model, 90));
     out += text(
         kFrameLeft, 56, "soft",
-        shortened(r_.run + " on " + r_.gpu + ". Each point is a layer in one step; " + "its size grows with its time.",
+        shortened_text(r_.run + " on " + r_.gpu + ". Each point is a layer in one step; " + "its size grows with its time.",
                   130));
     return out + grid() + roofs() + points() + legend() + "</svg>\n";
   }
@@ -100,13 +50,9 @@ class Drawing {
   double y(double flops) const { return kFrameTop + kHeight * (1 - y_.part(flops)); }
 
   static std::string text(double x, double y, std::string_view of_class, std::string_view words) {
-    return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"" + std::string(of_class) + "\">" +
-           xml_text(words) + "</text>\n";
+    return svg_text(x, y, of_class, words);
   }
-  static std::string line(double x1, double y1, double x2, double y2) {
-    return "<line class=\"grid\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" +
-           number(y2) + "\"/>\n";
-  }
+  static std::string line(double x1, double y1, double x2, double y2) { return svg_line(x1, y1, x2, y2); }
 
   std::string grid() const {
     std::string out;
@@ -134,14 +80,14 @@ class Drawing {
       std::string path = "M";
       if (highest) {
         const double from = std::max(x_.begin(), y_.begin() / r_.peak_bytes);
-        path += number(x(from)) + " " + number(y(from * r_.peak_bytes)) + " L";
+        path += svg_number(x(from)) + " " + svg_number(y(from * r_.peak_bytes)) + " L";
       }
-      path += number(x(ridge)) + " " + number(y(roof.flops_per_second)) + " L" + number(x(right)) + " " +
-              number(y(roof.flops_per_second));
+      path += svg_number(x(ridge)) + " " + svg_number(y(roof.flops_per_second)) + " L" + svg_number(x(right)) + " " +
+              svg_number(y(roof.flops_per_second));
       out += "<path class=\"roof" + std::string(highest ? "" : " lower") + "\" d=\"" + path + "\"/>\n";
       const std::string name = std::string(roof.name) + " " + format_flops_per_second(roof.flops_per_second);
-      const double width = kLetter * static_cast<double>(name.size());
-      const Box box{kFrameLeft + kWidth - width - 6, y(roof.flops_per_second) - 18, width, 14};
+      const double width = kSvgLetter * static_cast<double>(name.size());
+      const SvgBox box{kFrameLeft + kWidth - width - 6, y(roof.flops_per_second) - 18, width, 14};
       taken_.push_back(box);
       out += text(kFrameLeft + kWidth - 6, box.y + 12, "end", name);
     }
@@ -156,8 +102,8 @@ class Drawing {
     const double angle = std::atan2(kHeight / y_.decades, kWidth / x_.decades) * 180 / 3.14159265358979;
     const double at_x = x(middle), at_y = y(middle * r_.peak_bytes);
     const std::string words = "memory " + format_bytes(std::llround(r_.peak_bytes), Units::si) + "/s";
-    return "<text class=\"middle\" transform=\"translate(" + number(at_x) + " " + number(at_y) + ") rotate(" +
-           number(-angle) + ")\" dy=\"-7\">" + xml_text(words) + "</text>\n";
+    return "<text class=\"middle\" transform=\"translate(" + svg_number(at_x) + " " + svg_number(at_y) + ") rotate(" +
+           svg_number(-angle) + ")\" dy=\"-7\">" + xml_text(words) + "</text>\n";
   }
 
   static double radius(const RooflinePoint& p) {
@@ -165,13 +111,13 @@ class Drawing {
   }
   std::string_view colour(std::string_view type) const {
     const auto at = static_cast<std::size_t>(std::ranges::find(types_, type) - types_.begin());
-    return kColours[std::min(at, kColours.size() - 1)];
+    return kSvgColours[std::min(at, kSvgColours.size() - 1)];
   }
   static std::string words(const RooflinePoint& p) {
     return p.name + (p.layers > 1 ? " × " + format_count(p.layers) : "");
   }
 
-  Box box_of(const RooflinePoint& p) const {
+  SvgBox box_of(const RooflinePoint& p) const {
     const double r = radius(p) - 1;
     return {x(p.intensity) - r, y(p.flops_per_second) - r, 2 * r, 2 * r};
   }
@@ -181,7 +127,7 @@ class Drawing {
     for (const RooflinePoint& p : r_.points) {
       const double at_x = x(p.intensity), at_y = y(p.flops_per_second), r = radius(p);
       out +=
-          "<circle class=\"point\" cx=\"" + number(at_x) + "\" cy=\"" + number(at_y) + "\" r=\"" + number(r) +
+          "<circle class=\"point\" cx=\"" + svg_number(at_x) + "\" cy=\"" + svg_number(at_y) + "\" r=\"" + svg_number(r) +
           "\" fill=\"" + std::string(colour(p.type)) + "\"><title>" +
           xml_text(words(p) + ", " + std::string(p.type) + ": " + format_figure(p.intensity) + " FLOP/byte, " +
                    format_flops_per_second(p.flops_per_second) + ", " + format_tenths(p.per_mille) + " % of the time") +
@@ -192,10 +138,10 @@ class Drawing {
   }
 
   // Whether a letter can be there: over nothing that is written, and not in another layer's circle.
-  bool is_free(const Box& box, const RooflinePoint& own) const {
+  bool is_free(const SvgBox& box, const RooflinePoint& own) const {
     const bool inside = box.x > kFrameLeft && box.x + box.width < kFrameLeft + kWidth && box.y > kFrameTop - 14 &&
                         box.y + box.height < kFrameTop + kHeight;
-    return inside && std::ranges::none_of(taken_, [&](const Box& b) { return b.meets(box); }) &&
+    return inside && std::ranges::none_of(taken_, [&](const SvgBox& b) { return b.meets(box); }) &&
            std::ranges::none_of(std::span(r_.points).first(marked_),
                                 [&](const RooflinePoint& p) { return &p != &own && box_of(p).meets(box); });
   }
@@ -204,12 +150,12 @@ class Drawing {
   std::string mark(const RooflinePoint& p, const std::string& letter) {
     if (letter.empty()) return "";
     const double at_x = x(p.intensity), at_y = y(p.flops_per_second), r = radius(p);
-    std::optional<Box> found;
+    std::optional<SvgBox> found;
     double away = 0;
     for (double distance = r >= 9 ? 0 : r + 8; distance < 90 && !found; distance += 6)
       for (int turn = 0; turn < 12 && !found; ++turn) {
         const double angle = turn * 3.14159265358979 / 6;
-        const Box box{at_x + distance * std::cos(angle) - 5, at_y - distance * std::sin(angle) - 6, 10, 12};
+        const SvgBox box{at_x + distance * std::cos(angle) - 5, at_y - distance * std::sin(angle) - 6, 10, 12};
         if (is_free(box, p)) found = box, away = distance;
       }
     if (!found) return "";
@@ -223,7 +169,7 @@ class Drawing {
   // Of a long name the end is left out, never how many layers it stands for.
   static std::string shortened_words(const RooflinePoint& p, std::size_t columns) {
     const std::string whole = words(p), times = whole.substr(p.name.size());
-    return shortened(p.name, columns - std::min(columns - 1, display_width(times))) + times;
+    return shortened_text(p.name, columns - std::min(columns - 1, display_width(times))) + times;
   }
 
   std::string legend() const {
@@ -241,12 +187,12 @@ class Drawing {
       out += text(kLegend + kLegendWidth - 20, at, "end", format_tenths(p.per_mille) + " %") + "</g>\n";
     }
     at += 10;
-    for (std::size_t i = 0; i < std::min(types_.size(), kColours.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(types_.size(), kSvgColours.size()); ++i) {
       at += kLine;
-      const bool rest = i + 1 == kColours.size() && types_.size() > kColours.size();
-      out += "<circle class=\"point\" cx=\"" + number(kLegend + 4) + "\" cy=\"" + number(at - 4) +
-             "\" r=\"5\" fill=\"" + std::string(kColours[i]) + "\"/>" +
-             text(kLegend + 18, at, "", rest ? "other layers" : shortened(types_[i], 40));
+      const bool rest = i + 1 == kSvgColours.size() && types_.size() > kSvgColours.size();
+      out += "<circle class=\"point\" cx=\"" + svg_number(kLegend + 4) + "\" cy=\"" + svg_number(at - 4) +
+             "\" r=\"5\" fill=\"" + std::string(kSvgColours[i]) + "\"/>" +
+             text(kLegend + 18, at, "", rest ? "other layers" : shortened_text(types_[i], 40));
     }
     if (r_.without > 0)
       out += text(kLegend, at + kLine + 4, "soft",
@@ -258,7 +204,7 @@ class Drawing {
   std::size_t marked_;
   std::vector<std::string_view> types_;  // by their point with the most time
   LogAxis x_, y_;
-  std::vector<Box> taken_;
+  std::vector<SvgBox> taken_;
 };
 
 }  // namespace

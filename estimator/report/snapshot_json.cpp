@@ -46,7 +46,10 @@ Json device_json(const SnapshotReport& r) {
     growth.push_back(std::move(line));
   }
   for (const SnapshotFailure& f : r.failures) failures.push_back(failure_json(f));
-  Json kinds = nullptr;
+  Json kinds = nullptr, phases = Json::array(), modules = Json::array();
+  for (const SnapshotPhase& p : r.phases) phases.push_back({{"phase", p.name}, {"peak_allocated_bytes", p.peak_bytes}});
+  for (const SnapshotShare& s : r.modules)
+    modules.push_back({{"module", s.text}, {"bytes", s.bytes}, {"tensors", s.tensors}});
   if (!r.kinds.empty())
     kinds = {{"kept_bytes", r.kinds[0]},
              {"optimizer_bytes", r.kinds[1]},
@@ -61,7 +64,8 @@ Json device_json(const SnapshotReport& r) {
   end.update(
       {{"segments", r.segments}, {"largest_free_bytes", r.largest_free_bytes}, {"inactive_bytes", r.inactive_bytes}});
   return {{"device", r.device}, {"events", r.events}, {"whole", h.whole},         {"adds_up", h.adds_up},
-          {"peak", peak},       {"end", end},         {"alive_at_peak", alive},   {"by_lifetime", kinds},
+          {"peak", peak},       {"end", end},         {"alive_at_peak", alive},   {"alive_by_module", modules}, {"by_lifetime", kinds},
+          {"phases", phases},
           {"steps", steps},     {"growth", growth},   {"out_of_memory", failures}};
 }
 
@@ -85,8 +89,9 @@ std::string snapshot_json_schema() {
       peak:{allocated_bytes requested_bytes reserved_bytes reserved_bytes_then:integer event:integer? line:string? step:integer?}
       end:{allocated_bytes requested_bytes reserved_bytes segments largest_free_bytes inactive_bytes:integer}
       alive_at_peak:{text:string file:string? line:integer? bytes tensors:integer}[]
+      alive_by_module:{module:string bytes tensors:integer}[]
       by_lifetime:{kept_bytes optimizer_bytes gradient_bytes passing_bytes:integer}?
-      steps:{peak_allocated_bytes allocated_bytes:integer}[]
+      phases:{phase:string peak_allocated_bytes:integer}[] steps:{peak_allocated_bytes allocated_bytes:integer}[]
       growth:{text:string file:string? line:integer? bytes_a_step:integer}[]
       out_of_memory:{event:integer line:string asked_bytes free_bytes allocated_bytes reserved_bytes:integer
         largest_free_bytes:integer? ways:{setting:string runs:boolean short_bytes:integer?}[]}[]}[]

@@ -60,12 +60,31 @@ class SnapshotScreen : public StyledScreen {
     return "\n" + table.text() + more(r_.alive.size(), "line");
   }
 
+  std::string modules() const {
+    if (r_.modules.empty()) return "";
+    TextTable table({right, right, right, left});
+    table.row({"of those", "%", "tensors", "module whose forward allocated them"});
+    for (std::size_t i = 0; i < std::min(rows_, r_.modules.size()); ++i) {
+      const SnapshotShare& s = r_.modules[i];
+      table.row({bytes(s.bytes), share(s.bytes), format_count(s.tensors), s.text});
+    }
+    return "\n" + table.text() + more(r_.modules.size(), "module");
+  }
+
   std::string kinds() const {
     if (r_.kinds.empty()) return "";
     TextTable table({right, right, left});
     table.row({"by lifetime", "%", ""});
     for (std::size_t k = 0; k < r_.kinds.size(); ++k)
       table.row({bytes(r_.kinds[k]), share(r_.kinds[k]), name_of(static_cast<SnapshotKind>(k))});
+    return "\n" + table.text();
+  }
+
+  std::string phases() const {
+    if (r_.phases.empty()) return "";
+    TextTable table({right, left});
+    table.row({"peak", "in the phases of this step"});
+    for (const SnapshotPhase& p : r_.phases) table.row({bytes(p.peak_bytes), p.name});
     return "\n" + table.text();
   }
 
@@ -135,7 +154,7 @@ std::string snapshot_text(const SnapshotPage& page, const TextStyle& style, std:
     if (!page.alloc_conf.empty()) out += "  PYTORCH_ALLOC_CONF " + printable_text(page.alloc_conf) + "\n";
     const SnapshotScreen screen(device, style, rows == 0 ? SIZE_MAX : rows);
     out += screen.verdict() + screen.failures();
-    if (!style.brief) out += screen.alive() + screen.kinds() + screen.steps();
+    if (!style.brief) out += screen.alive() + screen.modules() + screen.kinds() + screen.phases() + screen.steps();
   }
   return out;
 }

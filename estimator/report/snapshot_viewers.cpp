@@ -63,9 +63,24 @@ void add_ranges(const Snapshot& snapshot, std::size_t device, std::int64_t begin
   }
 }
 
+// Of the only device, in microseconds.
+void add_operations(std::span<const TimedOperation> operations, std::int64_t begin, Json& events) {
+  constexpr int kHost = 2, kGpu = 3;
+  if (operations.empty()) return;
+  events.push_back(named("thread_name", 0, kHost, "host calls, modelled"));
+  events.push_back(named("thread_name", 0, kGpu, "GPU, modelled"));
+  for (const TimedOperation& o : operations)
+    events.push_back({{"ph", "X"},
+                      {"name", o.name},
+                      {"pid", 0},
+                      {"tid", o.on_gpu ? kGpu : kHost},
+                      {"ts", o.begin_seconds * 1e6 - static_cast<double>(begin)},
+                      {"dur", o.seconds * 1e6}});
+}
+
 }  // namespace
 
-std::string snapshot_trace_events(const Snapshot& snapshot) {
+std::string snapshot_trace_events(const Snapshot& snapshot, std::span<const TimedOperation> operations) {
   Json events = Json::array();
   const std::int64_t begin = snapshot.events.empty() ? 0 : snapshot.events.front().microseconds;
   for (std::size_t device = 0; device < snapshot.devices(); ++device) {
@@ -74,6 +89,7 @@ std::string snapshot_trace_events(const Snapshot& snapshot) {
     add_counters(snapshot, device, begin, events);
     add_ranges(snapshot, device, begin, events);
   }
+  add_operations(operations, begin, events);
   return text_of({{"traceEvents", events}, {"displayTimeUnit", "ms"}});
 }
 

@@ -34,6 +34,15 @@ bool asks(std::string_view symbol) {
          !contains(symbol, "allocate");
 }
 
+// "conv" of a frame in ".../torch/nn/modules/conv.py", whose frames are calls of a module; those that only pass calls on are none.
+std::string_view module_in(std::string_view file, std::string_view function) {
+  constexpr std::string_view kFolder = "torch/nn/modules/", kEnding = ".py";
+  const std::size_t at = file.find(kFolder);
+  if (at == file.npos || !file.ends_with(kEnding) || !contains(function, "forward")) return "";
+  const std::string_view name = file.substr(at + kFolder.size(), file.size() - at - kFolder.size() - kEnding.size());
+  return name == "module" || name == "container" ? "" : name;
+}
+
 SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
   SnapshotLine line;
   std::string_view kernel, first_python;
@@ -42,6 +51,9 @@ SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
     const std::string_view file = snapshot.words[frame.file], name = snapshot.words[frame.name];
     if (contains(name, "autograd::Engine") || contains(file, "torch/autograd/") || name.ends_with(" in backward"))
       line.backward = true;
+    if (contains(file, "/torch/optim/")) line.optimizer = true;
+    if (const std::string_view module = module_in(file, name); line.module.empty() && !module.empty())
+      line.module = printable_text("torch.nn.modules." + std::string(module));
     if (kernel.empty() && asks(name)) kernel = function_in(name);
     if (!is_source(file)) continue;
     if (first_python.empty()) first_python = file;
@@ -50,7 +62,7 @@ SnapshotLine line_of(const Snapshot& snapshot, std::uint32_t stack) {
     line.line = frame.line;
     const std::string at = std::string(name_in(file)) + ":" + std::to_string(frame.line) + " ";
     line.text = (frame.line > 0 ? at : "") + std::string(name);
-    break;
+    break;  // what is further out is no module of torch.nn that was called from here
   }
   if (line.text.empty() && line.backward) line.text = "backward";
   if (line.text.empty() && !kernel.empty()) line.text = "C++";
@@ -68,7 +80,7 @@ std::vector<SnapshotLine> lines_of(const Snapshot& snapshot) {
   lines.reserve(snapshot.stack_ends.size());
   for (std::uint32_t stack = 0; stack < snapshot.stack_ends.size(); ++stack) lines.push_back(line_of(snapshot, stack));
   // Where others have one, what has none was allocated by a thread of autograd's (stacks="python").
-  if (lines.size() > 1) lines[kNoStack] = {.text = "backward", .file = "", .line = 0, .backward = true};
+  if (lines.size() > 1) lines[kNoStack] = {.text = "backward", .file = "", .line = 0, .module = "", .backward = true, .optimizer = false};
   return lines;
 }
 

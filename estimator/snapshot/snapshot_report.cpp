@@ -39,6 +39,22 @@ std::vector<OptimizerStep> optimizer_steps(const Snapshot& snapshot, std::size_t
   return steps;
 }
 
+// Of a PyTorch that marks nothing: what torch.optim allocates between one backward and the next.
+std::vector<OptimizerStep> steps_by_lines(Events events, const std::vector<SnapshotLine>& lines) {
+  std::vector<OptimizerStep> steps;
+  bool after_backward = false;
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (events[i].action != SnapshotAction::alloc) continue;
+    const SnapshotLine& line = lines[events[i].stack];
+    if (line.backward) after_backward = true;
+    if (!line.optimizer) continue;
+    if (after_backward) steps.push_back({i, i + 1});
+    if (!steps.empty()) steps.back().end = i + 1;
+    after_backward = false;
+  }
+  return steps;
+}
+
 SnapshotKind kind_of(const SnapshotTensor& t, const std::vector<OptimizerStep>& steps,
                      const std::vector<SnapshotLine>& lines) {
   const std::uint32_t last = steps.back().end;
@@ -53,40 +69,75 @@ SnapshotKind kind_of(const SnapshotTensor& t, const std::vector<OptimizerStep>& 
   return stays && next == steps.begin() ? SnapshotKind::kept : SnapshotKind::passing;
 }
 
-std::vector<SnapshotShare> shares_of(const SnapshotHistory& history, const std::vector<SnapshotLine>& lines) {
-  std::map<std::string_view, SnapshotShare> by_line;
+// At the peak, by the text that `part_of` gives of a line; where that is empty, in no share.
+template <class PartOf>
+std::vector<SnapshotShare> shares_of(const SnapshotHistory& history, const std::vector<SnapshotLine>& lines,
+                                     PartOf part_of) {
+  std::map<std::string_view, SnapshotShare> by_part;
   for (const SnapshotTensor& t : history.tensors) {
     if (!t.alive_after(history.peak_event)) continue;
-    const SnapshotLine& line = lines[t.stack];
-    const std::string_view text =
-        t.made == kBeforeHistory && t.stack == kNoStack ? "before the history" : std::string_view(line.text);
-    SnapshotShare& share = by_line[text];
+    const std::string_view text = part_of(t, lines[t.stack]);
+    if (text.empty()) continue;
+    SnapshotShare& share = by_part[text];
     share.text = text;
-    share.file = line.file;
-    share.line = line.line;
     share.bytes += t.bytes;
     ++share.tensors;
   }
   std::vector<SnapshotShare> shares;
-  for (auto& [text, share] : by_line) shares.push_back(std::move(share));
+  for (auto& [text, share] : by_part) shares.push_back(std::move(share));
   std::ranges::stable_sort(shares, std::ranges::greater{}, &SnapshotShare::bytes);
   return shares;
 }
 
-std::vector<SnapshotStep> step_readings(const SnapshotHistory& history, Events events,
-                                        const std::vector<OptimizerStep>& steps) {
-  std::vector<std::int64_t> changes(events.size(), 0);
-  std::int64_t now = 0;
+std::string_view line_in_words(const SnapshotTensor& t, const SnapshotLine& line) {
+  return t.made == kBeforeHistory && t.stack == kNoStack ? "before the history" : std::string_view(line.text);
+}
+
+// What is allocated changes by with each event, and what there was before.
+struct AllocatedChanges {
+  std::int64_t before = 0;
+  std::vector<std::int64_t> by_event;
+};
+
+AllocatedChanges changes_of(const SnapshotHistory& history, Events events) {
+  AllocatedChanges changes{0, std::vector<std::int64_t>(events.size(), 0)};
   for (const SnapshotTensor& t : history.tensors) {
-    (t.made == kBeforeHistory ? now : changes[t.made]) += t.bytes;
-    if (t.freed != kNotFreed) changes[t.freed] -= t.bytes;
+    (t.made == kBeforeHistory ? changes.before : changes.by_event[t.made]) += t.bytes;
+    if (t.freed != kNotFreed) changes.by_event[t.freed] -= t.bytes;
   }
+  return changes;
+}
+
+// Forward ends with what backward allocates first.
+std::vector<SnapshotPhase> phases_of(const AllocatedChanges& changes, Events events, std::uint32_t begin,
+                                     const OptimizerStep& step, const std::vector<SnapshotLine>& lines) {
+  std::int64_t now = changes.before;
+  for (std::uint32_t i = 0; i < begin; ++i) now += changes.by_event[i];
+  std::vector<SnapshotPhase> phases = {{"forward", now}, {"backward", 0}, {"optimizer", 0}};
+  std::size_t phase = 0;
+  bool has_backward = false;
+  for (std::uint32_t i = begin; i < step.end; ++i) {
+    const bool backward = events[i].action == SnapshotAction::alloc && lines[events[i].stack].backward;
+    const std::size_t before = phase;
+    if (i >= step.begin)
+      phase = 2;
+    else if (backward)
+      phase = 1, has_backward = true;
+    if (phase != before) phases[phase].peak_bytes = now;
+    now += changes.by_event[i];
+    phases[phase].peak_bytes = std::max(phases[phase].peak_bytes, now);
+  }
+  return has_backward ? phases : std::vector<SnapshotPhase>{};
+}
+
+std::vector<SnapshotStep> step_readings(const AllocatedChanges& changes, const std::vector<OptimizerStep>& steps) {
   std::vector<SnapshotStep> readings;
+  std::int64_t now = changes.before;
   std::uint32_t event = 0;
   for (const OptimizerStep& step : steps) {
     SnapshotStep& reading = readings.emplace_back();
     for (reading.peak_bytes = now; event < step.end; ++event)
-      now += changes[event], reading.peak_bytes = std::max(reading.peak_bytes, now);
+      now += changes.by_event[event], reading.peak_bytes = std::max(reading.peak_bytes, now);
     reading.end_bytes = now;
   }
   return readings;
@@ -176,18 +227,31 @@ SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std
   report.events = events.size();
   report.history = follow(snapshot, device);
   const SnapshotHistory& history = report.history;
-  const std::vector<OptimizerStep> steps = optimizer_steps(snapshot, device, events);
-  report.alive = shares_of(history, lines);
+  std::vector<OptimizerStep> steps = optimizer_steps(snapshot, device, events);
+  if (steps.empty() && snapshot.marks.empty()) {
+    steps = steps_by_lines(events, lines);
+    report.steps_by_lines = !steps.empty();
+  }
+  report.alive = shares_of(history, lines, line_in_words);
+  report.modules =
+      shares_of(history, lines, [](const SnapshotTensor&, const SnapshotLine& l) { return std::string_view(l.module); });
+  for (SnapshotShare& share : report.alive)
+    if (const auto line = std::ranges::find(lines, share.text, &SnapshotLine::text); line != lines.end())
+      share.file = line->file, share.line = line->line;
   if (history.peak_event != kBeforeHistory) report.peak_at = lines[events[history.peak_event].stack].text;
   if (!steps.empty()) {
     report.kinds.resize(kSnapshotKinds);
     for (const SnapshotTensor& t : history.tensors)
       if (t.alive_after(history.peak_event))
         report.kinds[static_cast<std::size_t>(kind_of(t, steps, lines))] += t.bytes;
-    report.steps = step_readings(history, events, steps);
+    const AllocatedChanges changes = changes_of(history, events);
+    report.steps = step_readings(changes, steps);
     report.growth = growth_of(history, steps, lines);
-    const auto step = std::ranges::lower_bound(steps, history.peak_event, {}, &OptimizerStep::end);
+    const auto step = std::ranges::upper_bound(steps, history.peak_event, {}, &OptimizerStep::end);
     if (history.peak_event != kBeforeHistory) report.peak_step = static_cast<std::int32_t>(step - steps.begin()) + 1;
+    const auto shown = step == steps.end() ? std::prev(step) : step;
+    report.phases =
+        phases_of(changes, events, shown == steps.begin() ? 0 : std::prev(shown)->end, *shown, lines);
   }
   for (const SnapshotOutOfMemory& reading : history.out_of_memory)
     report.failures.push_back(failure_of(snapshot, device, history, reading, lines[events[reading.event].stack],

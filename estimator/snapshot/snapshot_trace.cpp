@@ -49,6 +49,7 @@ class Tracer {
       if (e.action > SnapshotAction::segment_unmap) continue;
       if (e.action == SnapshotAction::segment_alloc || e.action == SnapshotAction::segment_map) places_.add(e.address);
       TraceEvent event{.action = action_of(e.action), .place = places_.at(e.address), .bytes = e.bytes};
+      event.line = static_cast<std::int32_t>(i) + 1;
       event.stream = e.stream;
       if (e.action == SnapshotAction::alloc)
         alive_[e.address] = event.tensor = next++;

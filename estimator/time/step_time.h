@@ -10,6 +10,7 @@
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/rank_step.h"
 #include "estimator/graph/layer.h"
+#include "estimator/plan/plan_snapshot.h"
 #include "estimator/plan/timing.h"
 #include "estimator/spec/run_config.h"
 #include "estimator/time/time_model.h"
@@ -33,6 +34,9 @@ struct StepUpdate {
 };
 /// Of the parameters that `schedule` has gradients of, in `graph`.
 StepUpdate step_update(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
+
+/// The times of each operation, for timed_snapshot_of(); nothing where step_time() is nothing.
+std::optional<ModelledTimes> modelled_times(const RankStep& step, HostCopy copy);
 
 /// A step with another update: one rank of several has a part of it.
 struct TimedStep {

@@ -1,7 +1,13 @@
 #include "estimator/trace/plan_trace.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "estimator/snapshot/snapshot_recorder.h"
 
 namespace gpuplan {
 namespace {
@@ -55,10 +61,11 @@ class PointSizes {
 class Replay {
  public:
   Replay(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
-         std::int64_t capacity)
+         std::int64_t capacity, SnapshotRecorder* recorder = nullptr)
       : trace_(trace),
+        recorder_(recorder),
         segments_(std::min(capacity, kAllMemory), settings.segment_order),
-        allocator_(segments_, settings),
+        allocator_(recorder == nullptr ? static_cast<SegmentSource&>(segments_) : *recorder, settings),
         blocks_(trace.tensors.size(), kNoBlock) {
     plan_.values.assign(values.begin(), values.end());
     plan_.nearest = nearest_run(trace, values);
@@ -83,6 +90,8 @@ class Replay {
     return std::move(plan_);
   }
 
+  const CachingAllocator& allocator() const { return allocator_; }
+
  private:
   bool is_estimated(const LearnedSize& size) const {
     return !plan_.recorded && std::holds_alternative<RecordedPoints>(size.value);
@@ -99,6 +108,7 @@ class Replay {
   // False: out of memory.
   bool run_section(const LearnedSection& section) {
     allocator_.reset_peaks();
+    if (recorder_ != nullptr) recorder_->mark(mark_of(section), true);
     const auto peak = [&] {
       return Readings{allocator_.peak_requested_bytes(), allocator_.peak_allocated_bytes(),
                       allocator_.peak_reserved_bytes()};
@@ -111,6 +121,7 @@ class Replay {
       }
       ++plan_.events;
       if (event.kind == EventKind::free) {
+        if (recorder_ != nullptr) recorder_->released(allocator_.address(blocks_[event.tensor]), stream_of(event.tensor));
         allocator_.release(blocks_[event.tensor]);
         blocks_[event.tensor] = kNoBlock;
       } else if (!allocate(section, event)) {
@@ -122,6 +133,7 @@ class Replay {
          .phase = section.phase,
          .live = {allocator_.requested_bytes(), allocator_.allocated_bytes(), allocator_.reserved_bytes()},
          .peak = peak()});
+    if (recorder_ != nullptr) recorder_->mark(mark_of(section), false);
     return true;
   }
 
@@ -143,6 +155,8 @@ class Replay {
       return false;
     }
     blocks_[event.tensor] = block;
+    if (recorder_ != nullptr)
+      recorder_->allocated(allocator_.address(block), bytes, stack_of(section, tensor), stream_of(event.tensor));
     if (allocator_.allocated_bytes() > highest_) {
       highest_ = allocator_.allocated_bytes();
       plan_.at = moment();
@@ -150,7 +164,36 @@ class Replay {
     return true;
   }
 
+  // As torch.optim marks its steps.
+  static std::string mark_of(const LearnedSection& section) {
+    return section.phase == "optimizer" ? "Optimizer.step#learned" : section.phase;
+  }
+  std::uint16_t stream_of(std::uint32_t tensor) {
+    return recorder_->stream(static_cast<std::uint64_t>(trace_.tensors[tensor].stream));
+  }
+  // "model.py:9 forward"; of backward, which has no line, the operator.
+  std::uint32_t stack_of(const LearnedSection& section, const LearnedTensor& tensor) {
+    const bool backward = section.phase == "backward";
+    const auto [at, is_new] = stacks_.try_emplace({tensor.name, tensor.place, backward}, 0);
+    if (!is_new) return at->second;
+    const std::string_view place = trace_.words[tensor.place], name = trace_.words[tensor.name];
+    const std::size_t colon = place.find(':'), space = place.find(' ', colon == place.npos ? 0 : colon);
+    std::int32_t line = 0;
+    if (colon != place.npos && space != place.npos)
+      (void)std::from_chars(place.data() + colon + 1, place.data() + space, line);
+    std::vector<std::uint32_t> frames;
+    if (line > 0)
+      frames.push_back(recorder_->frame(place.substr(0, colon), place.substr(space + 1), line));
+    else if (name == "backward")  // as PyTorch has it, whose engine has no line
+      frames.push_back(recorder_->frame("torch/autograd/", name, 0));
+    else
+      frames.push_back(recorder_->frame("learned", std::string(name) + (backward ? " in backward" : ""), 0));
+    return at->second = recorder_->stack(frames);
+  }
+
   const LearnedTrace& trace_;
+  SnapshotRecorder* recorder_;  // or none
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::uint32_t> stacks_;
   ArithmeticSegments segments_;
   CachingAllocator allocator_;
   std::vector<BlockId> blocks_;      // by tensor
@@ -216,6 +259,14 @@ TracePlan plan_trace(const LearnedTrace& trace, std::span<const std::int64_t> va
   } catch (const Error& error) {
     throw Error(values_text(trace.variables, values) + ": " + error.message());
   }
+}
+
+Snapshot trace_snapshot(const LearnedTrace& trace, std::span<const std::int64_t> values,
+                        const AllocatorSettings& settings) {
+  SnapshotRecorder recorder(trace.command, settings.segment_order, kAllMemory);
+  Replay replay(trace, values, settings, kAllMemory, &recorder);
+  (void)replay.run();
+  return recorder.take(replay.allocator(), trace.alloc_conf);
 }
 
 }  // namespace gpuplan

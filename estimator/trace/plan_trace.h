@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/allocator/allocator.h"
+#include "estimator/snapshot/snapshot.h"
 #include "estimator/trace/learned_trace.h"
 
 namespace gpuplan {
@@ -49,5 +50,9 @@ struct TracePlan {
 /// `capacity_bytes`: what the device has for PyTorch's segments. Throws Error where a size overflows or is below 0.
 TracePlan plan_trace(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
                      std::int64_t capacity_bytes = INT64_MAX);
+
+/// The same as the snapshot that PyTorch would write: a frame is a line of the script, or what an operator made.
+Snapshot trace_snapshot(const LearnedTrace& trace, std::span<const std::int64_t> values,
+                        const AllocatorSettings& settings);
 
 }  // namespace gpuplan

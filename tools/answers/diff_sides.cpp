@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "estimator/report/memory_page.h"
 #include "estimator/report/read_figures.h"
 #include "estimator/snapshot/snapshot_report.h"
 #include "tools/answers/snapshot_input.h"
@@ -64,27 +65,43 @@ void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
 }
 
 // Of the GPU of the process that took most.
-void read_recorded_run(const Snapshot& snapshot, OpenSide& open) {
-  const std::string& file = snapshot.name;
-  const std::vector<SnapshotLine> lines = lines_of(snapshot);
+SnapshotReport fullest_of(const Snapshot& snapshot, const std::vector<SnapshotLine>& lines) {
   std::optional<SnapshotReport> most;
   for (std::size_t device = 0; device < snapshot.devices(); ++device) {
     SnapshotReport report = report_of(snapshot, device, lines);
     if (!most || report.history.peak.allocated_bytes > most->history.peak.allocated_bytes) most = std::move(report);
   }
-  if (!most) throw Error(file + " has no history of a GPU");
-  open.is_snapshot = true;
-  Figures& figures = open.side.figures.emplace();
-  figures.model = file;
-  figures.allocated_bytes = most->history.peak.allocated_bytes;
-  figures.reserved_bytes = most->history.peak.reserved_bytes;
-  figures.device_bytes = figures.reserved_bytes + kAssumedContextBytes;
-  for (std::size_t k = 0; k < most->kinds.size(); ++k)
-    figures.categories.push_back({name_of(static_cast<SnapshotKind>(k)), most->kinds[k]});
-  for (const SnapshotShare& share : most->alive) figures.modules.push_back({share.text, share.bytes});
+  if (!most) throw Error(snapshot.name + " has no history of a GPU");
+  return *std::move(most);
+}
+
+// By life, phase, line and allocation: what a snapshot has of the peak.
+void tell_parts(const SnapshotReport& report, const std::vector<SnapshotLine>& lines, Figures& figures) {
+  figures.categories.clear();
+  figures.modules.clear();
+  for (std::size_t k = 0; k < report.kinds.size(); ++k)
+    figures.categories.push_back({name_of(static_cast<SnapshotKind>(k)), report.kinds[k]});
+  for (const SnapshotShare& share : report.alive) figures.modules.push_back({share.text, share.bytes});
+  for (const SnapshotPhase& phase : report.phases) figures.phases.push_back({phase.name, phase.peak_bytes});
+  for (const SnapshotTensor& t : report.history.tensors)
+    if (t.alive_after(report.history.peak_event)) figures.tensors.push_back({lines[t.stack].text, t.bytes});
   complete(figures.categories, figures.allocated_bytes);
   complete(figures.modules, figures.allocated_bytes);
-  if (const std::string doubt = doubt_about(most->history); !doubt.empty()) open.warning = file + ": " + doubt;
+}
+
+void read_recorded_run(Snapshot snapshot, OpenSide& open) {
+  const std::vector<SnapshotLine> lines = lines_of(snapshot);
+  const SnapshotReport report = fullest_of(snapshot, lines);
+  open.is_snapshot = true;
+  Figures& figures = open.side.figures.emplace();
+  figures.model = snapshot.name;
+  figures.allocated_bytes = report.history.peak.allocated_bytes;
+  figures.reserved_bytes = report.history.peak.reserved_bytes;
+  figures.device_bytes = figures.reserved_bytes + kAssumedContextBytes;
+  tell_parts(report, lines, figures);
+  if (const std::string doubt = doubt_about(report.history); !doubt.empty())
+    open.warning = snapshot.name + ": " + doubt;
+  open.snapshot = std::move(snapshot);
 }
 
 OpenSide snapshot_side(const std::string& file) {
@@ -235,22 +252,12 @@ void refuse_commits(const std::vector<std::string>& words) {
 
 }  // namespace
 
-void compare_by_life(Figures& planned, Figures& recorded) {
-  const auto kind_of = [](std::string_view category) {
-    if (category == name_of(Category::optimizer_state)) return SnapshotKind::optimizer;
-    if (category == name_of(Category::gradients)) return SnapshotKind::gradient;
-    const bool kept = category == name_of(Category::parameters) || category == name_of(Category::buffers) ||
-                      category == name_of(Category::inputs);
-    return kept ? SnapshotKind::kept : SnapshotKind::passing;
-  };
-  std::vector<Amount> kinds;
-  for (std::size_t k = 0; k < kSnapshotKinds; ++k) kinds.push_back({name_of(static_cast<SnapshotKind>(k)), 0});
-  for (const Amount& category : planned.categories)
-    kinds[static_cast<std::size_t>(kind_of(category.name))].value += category.value;
-  planned.categories = std::move(kinds);
-  for (Figures* const side : {&planned, &recorded}) {
+void compare_by_life(OpenSide& planned, Figures& recorded) {
+  Figures& figures = *planned.side.figures;
+  const std::vector<SnapshotLine> lines = lines_of(*planned.snapshot);
+  tell_parts(report_of(*planned.snapshot, 0, lines), lines, figures);
+  for (Figures* const side : {&figures, &recorded}) {
     side->modules.clear();
-    complete(side->modules, side->allocated_bytes);
     side->parameters.reset();
     side->step_flops.reset();
     side->step_nanoseconds.reset();
@@ -258,6 +265,13 @@ void compare_by_life(Figures& planned, Figures& recorded) {
     side->module_flops.clear();
     side->run.clear();
   }
+}
+
+std::string memory_of(const OpenSide& side) {
+  if (!side.snapshot) return "";
+  const std::size_t device = side.is_snapshot ? fullest_of(*side.snapshot, lines_of(*side.snapshot)).device : 0;
+  return memory_page_json(side.side.name, *side.snapshot, device,
+                          side.is_snapshot ? PagePart::peak_step : PagePart::last_step);
 }
 
 OpenSides open_sides(const DiffWords& words, const RunOptions& run) {

@@ -1,4 +1,4 @@
-// HTML reports: one file without network or library, whose script (configs/pages/report.js) draws what its JSON says.
+// HTML reports: one file without network or library, whose scripts (configs/pages) draw what its JSON says.
 #pragma once
 
 #include <string>
@@ -15,8 +15,10 @@ struct HtmlPage {
   std::vector<std::string> notes;                          // assumptions and warnings
   std::string command;
   std::string text;         // the report as a terminal shows it
-  std::string report_json;  // as --format json prints it
-  std::string memory_json;  // memory_page_json()
+  std::string report_json;  // as --format json prints it; its lists are the page's tables
+  std::vector<std::pair<std::string, std::string>> drawings;  // a heading, and an SVG
+  bool memory_first = true;           // before drawings and tables
+  std::vector<std::string> memories;                          // memory_page_json() of each run or plan
 };
 
 std::string html_text(const HtmlPage& page);

@@ -7,6 +7,7 @@
 #include "estimator/plan/make_report.h"
 #include "estimator/plan/warnings.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/report_page.h"
 #include "tools/process/version.h"
 
 namespace gpuplan {
@@ -27,10 +28,26 @@ void tell_peak(BatchSteps& made, const Planning& planning, LengthsReport& r) {
   r.within_memory = within_memory(made.at(r.batches[failed])->step, limited);
 }
 
-std::string render(const LengthsReport& report, Format format, const TextStyle& style) {
+std::string page_of(const LengthsReport& report, const OutputOptions& output) {
+  TextStyle brief;
+  brief.brief = true;
+  std::vector<std::string> notes = report.assumptions;
+  notes.insert(notes.end(), report.warnings.begin(), report.warnings.end());
+  return report_page({.text = lengths_text(report, file_style(output)),
+                      .json = lengths_json(report, kVersion),
+                      .verdict = lengths_text(report, brief),
+                      .good = report.fits(),
+                      .notes = std::move(notes),
+                      .drawings = {},
+                      .memories = {}},
+                     output);
+}
+
+std::string render(const LengthsReport& report, Format format, const TextStyle& style, const OutputOptions& output) {
   switch (format) {
     case Format::json: return lengths_json(report, kVersion);
     case Format::csv: return lengths_csv(report);
+    case Format::html: return page_of(report, output);
     default: return lengths_text(report, style);
   }
 }
@@ -42,8 +59,8 @@ void refuse_loop_formats(const OutputOptions& output) {
   wanted.push_back({format_of(output), ""});
   for (const OutputFile& file : wanted)
     if (file.format == Format::md)
-      throw Error("a loop is printed as a table, as JSON or as CSV", ErrorKind::usage)
-          .help("--format table, json or csv");
+      throw Error("a loop is printed as a table, as JSON, CSV or HTML", ErrorKind::usage)
+          .help("--format table, json, csv or html");
 }
 
 LengthsReport begin_loop(const Planning& planning) {
@@ -70,8 +87,8 @@ void finish_loop(BatchSteps& made, const Planning& planning, const RunOptions& o
 
 int print_loop(const LengthsReport& r, bool strict, const OutputOptions& output) {
   const bool clean = show_warnings(r.warnings, output.quiet, strict);
-  for (const OutputFile& file : files_of(output)) write_report(file, render(r, file.format, file_style(output)));
-  write_stdout(render(r, format_of(output), terminal_style(output)));
+  for (const OutputFile& file : files_of(output)) write_report(file, render(r, file.format, file_style(output), output));
+  write_stdout(render(r, format_of(output), terminal_style(output), output));
   return clean && r.fits() ? 0 : 1;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "estimator/base/format.h"
+#include "estimator/plan/plan_snapshot.h"
 #include "estimator/plan/run_names.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/report/memory_page.h"
+#include "estimator/report/roofline.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/text_style.h"
 #include "estimator/report/time_text.h"
@@ -16,6 +18,8 @@
 
 namespace gpuplan {
 namespace {
+
+constexpr std::size_t kMarkedOfRoofline = 12;
 
 // The words of the terminal's screen.
 class PageVerdict : public StyledScreen {
@@ -32,6 +36,11 @@ class PageVerdict : public StyledScreen {
 };
 
 }  // namespace
+
+std::string memory_of(const std::string& name, const Plan& plan) {
+  if (plan.step.run.allocator != AllocatorKind::caching) return "";
+  return memory_page_json(name, snapshot_of(plan), 0, PagePart::last_step);
+}
 
 std::string plan_page(const Report& report, const Snapshot& snapshot, const std::string& command,
                       const std::string& text) {
@@ -59,7 +68,34 @@ std::string plan_page(const Report& report, const Snapshot& snapshot, const std:
   page.command = command;
   page.text = text;
   page.report_json = report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
-  page.memory_json = memory_page_json(snapshot, 0, report.run.first_step ? PagePart::first_step : PagePart::last_step);
+  page.memories = {memory_page_json(report.model.name, snapshot, 0,
+                                    report.run.first_step ? PagePart::first_step : PagePart::last_step)};
+  if (report.time && report.gpu)
+    page.drawings.emplace_back("Layers on the GPU's roofline", roofline_svg(roofline(report), kMarkedOfRoofline));
+  return html_text(page);
+}
+
+std::string runs_page(const std::vector<SnapshotPage>& pages, std::vector<std::string> memories,
+                      const std::string& command, const std::string& text) {
+  HtmlPage page;
+  std::int64_t least = INT64_MAX, most = 0;
+  std::string jsons;
+  for (const SnapshotPage& of : pages) {
+    for (const SnapshotReport& r : of.devices) {
+      page.good = page.good && r.failures.empty();
+      least = std::min(least, r.history.peak.allocated_bytes);
+      most = std::max(most, r.history.peak.allocated_bytes);
+    }
+    for (const std::string& warning : of.warnings) page.notes.push_back(warning);
+    jsons += (jsons.empty() ? "[" : ",") + snapshot_json(of, kVersion);
+  }
+  page.title = format_count(static_cast<std::int64_t>(pages.size())) + " memory snapshots";
+  page.verdict = "Peaks from " + format_bytes(least) + " to " + format_bytes(most) +
+                 (page.good ? "" : "; ✖ one ran out of memory");
+  page.command = command;
+  page.text = text;
+  page.report_json = "{\"files\":" + jsons + "]}";
+  page.memories = std::move(memories);
   return html_text(page);
 }
 
@@ -84,7 +120,7 @@ std::string run_page(const SnapshotPage& of, const Snapshot& snapshot, const std
   page.command = command;
   page.text = text;
   page.report_json = snapshot_json(of, kVersion);
-  page.memory_json = memory_page_json(snapshot, most->device, PagePart::all);
+  page.memories = {memory_page_json(of.file, snapshot, most->device, PagePart::all)};
   return html_text(page);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/excerpt.h"
+#include "estimator/report/memory_page.h"
 #include "estimator/report/snapshot_report_writers.h"
 #include "estimator/report/text_table.h"
 #include "tools/answers/plan_page.h"
@@ -33,7 +34,9 @@ void warn(const Snapshot& snapshot, const SnapshotReport& r, std::vector<std::st
     warnings.push_back(on + "no history was recorded: _record_memory_history() was off, or recorded the state alone");
   else if (const std::string doubt = doubt_about(r.history); !doubt.empty())
     warnings.push_back(on + doubt);
-  if (snapshot.marks.empty() && r.events > 0)
+  if (r.steps_by_lines)
+    warnings.push_back(on + "no step is marked; what torch.optim allocates after each backward tells them");
+  else if (snapshot.marks.empty() && r.events > 0)
     warnings.push_back(on +
                        "no step is marked, so nothing is said of steps or kinds; torch.optim's optimizers mark them");
   if (has_private_pools(snapshot, r.device))
@@ -62,6 +65,8 @@ std::string render_page(const SnapshotPage& page, Format format, const TextStyle
     case Format::json: return snapshot_json(page, kVersion);
     case Format::csv: return snapshot_csv(page);
     case Format::md: return snapshot_md(page, rows);
+    case Format::html:  // a viewer's
+    case Format::svg:
     case Format::table: break;
   }
   return snapshot_text(page, style, rows);
@@ -97,25 +102,44 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
   std::optional<std::size_t> device;
   if (!question.device.empty())
     device = static_cast<std::size_t>(whole_number("--device", question.device, 0, kMostDevices));
+  const TextStyle plain = file_style(output);
   const bool several = question.files.size() > 1;
-  if (several && (!files.empty() || !viewers.empty() || format != Format::table))
-    throw Error("-o and --format are for one snapshot", ErrorKind::usage).help("leave them out, or name one file");
+  const auto is_page = [](const ViewerFile& file) { return file.viewer == Viewer::html; };
+  if (several && (!files.empty() || format != Format::table || !std::ranges::all_of(viewers, is_page)))
+    throw Error("-o and --format are for one snapshot, but html is for several, too", ErrorKind::usage)
+        .help("name one file, or -o report.html");
   std::vector<SnapshotPage> pages;
-  bool clean = true;
+  std::vector<std::string> memories;
+  const TextStyle& shown = several && !viewers.empty() ? plain : style;
+  std::string text;
+  bool clean = true, printed = false;
   for (const std::string& name : question.files) {
     Snapshot snapshot = open_snapshot(name);
     const SnapshotPage& page = pages.emplace_back(page_of(snapshot, device));
     clean = show_warnings(page.warnings, output.quiet, question.strict) && clean;
+    text += (text.empty() ? "" : "\n") + render_page(page, format, shown, rows);
+    if (several) {
+      for (const SnapshotReport& r : page.devices)
+        if (!viewers.empty())
+          memories.push_back(memory_page_json(name + ", GPU " + std::to_string(r.device), snapshot, r.device, PagePart::all));
+      continue;
+    }
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));
     const auto html = [&](const Snapshot& of) {
       return run_page(page, of, question.command, snapshot_text(page, {}, rows));
     };
-    if (write_viewers(
-            viewers, [&] { return std::move(snapshot); }, html))
-      continue;
-    write_stdout((pages.size() == 1 ? "" : "\n") + render_page(page, format, style, rows));
+    printed = write_viewers(
+        viewers, [&] { return std::move(snapshot); }, html);
   }
-  if (several) write_stdout(ranks_text(pages, style));
+  if (several) {
+    text += ranks_text(pages, shown);
+    const std::string html = viewers.empty() ? "" : runs_page(pages, std::move(memories), question.command, text);
+    for (const ViewerFile& file : viewers) {
+      write_viewer_file(file, html);
+      printed = printed || file.path.empty();
+    }
+  }
+  if (!printed) write_stdout(text);
   return clean ? 0 : 1;
 }
 

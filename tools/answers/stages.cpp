@@ -16,6 +16,7 @@
 #include "estimator/search/device_bytes.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tools/answers/report_page.h"
 #include "tools/options/run_words.h"
 #include "tools/process/version.h"
 
@@ -63,8 +64,9 @@ void refuse_unprinted(const SeveralGpusOptions& several, const OutputOptions& ou
   std::vector<OutputFile> wanted = files_of(output);
   wanted.push_back({format_of(output), ""});
   for (const OutputFile& file : wanted)
-    if (file.format != Format::table && file.format != Format::json)
-      throw Error("stages are printed as a table or as JSON", ErrorKind::usage).help("--format table or json");
+    if (file.format != Format::table && file.format != Format::json && file.format != Format::html)
+      throw Error("stages are printed as a table, as JSON or as HTML", ErrorKind::usage)
+          .help("--format table, json or html");
 }
 
 RunConfig run_of_stages(const Planning& planning, const RunOptions& options) {
@@ -119,7 +121,21 @@ void tell_time(const Topology& topology, bool timed, StagesReport& report) {
   find_sends();
 }
 
-std::string render(const StagesReport& report, Format format, const TextStyle& style) {
+std::string page_of(const StagesReport& report, const OutputOptions& output) {
+  TextStyle brief;
+  brief.brief = true;
+  return report_page({.text = stages_text(report, file_style(output)),
+                      .json = stages_json(report, kVersion),
+                      .verdict = stages_text(report, brief),
+                      .good = report.fits(),
+                      .notes = report.warnings,
+                      .drawings = {},
+                      .memories = {}},
+                     output);
+}
+
+std::string render(const StagesReport& report, Format format, const TextStyle& style, const OutputOptions& output) {
+  if (format == Format::html) return page_of(report, output);
   return format == Format::json ? stages_json(report, kVersion) : stages_text(report, style);
 }
 
@@ -148,8 +164,8 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
   tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);
   const bool clean = show_warnings(report.warnings, output.quiet, run.strict);
-  for (const OutputFile& file : files_of(output)) write_report(file, render(report, file.format, file_style(output)));
-  write_stdout(render(report, format_of(output), terminal_style(output)));
+  for (const OutputFile& file : files_of(output)) write_report(file, render(report, file.format, file_style(output), output));
+  write_stdout(render(report, format_of(output), terminal_style(output), output));
   return clean && report.fits() ? 0 : 1;
 }
 

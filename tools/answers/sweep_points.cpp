@@ -11,6 +11,7 @@
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/answers/library_loop.h"
+#include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/words.h"
@@ -241,6 +242,18 @@ std::vector<SweepRow> SweepPoints::plan_group(std::span<const std::size_t> point
     }
   }
   return rows;
+}
+
+std::string SweepPoints::memory_of_point(std::size_t point) {
+  const PointOptions options = options_of(point);
+  if (is_library_loop(options.run) || strategy_of(options.several)) return "";
+  std::string name;
+  const std::vector<std::string> values = values_of(point);
+  for (std::size_t i = 0; i < flags_.size(); ++i) name += (i > 0 ? ", " : "") + flags_[i].name + " " + values[i];
+  const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
+  const Plan plan = make_plan(*model_of(options.run).model, make_catalog(), run_config(options.run),
+                              on == nullptr ? nullptr : &on->gpu);
+  return memory_of(name, plan);
 }
 
 void SweepPoints::throw_reason(std::size_t point) {

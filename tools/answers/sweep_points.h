@@ -39,6 +39,8 @@ class SweepPoints {
   std::string line_of(std::size_t point) const;
   /// What plans so far have warned of, and how many of them did.
   const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
+  /// memory_of() its plan, for a page; empty where it is not planned allocation by allocation on one GPU.
+  std::string memory_of_point(std::size_t point);
   /// As the error that it is.
   [[noreturn]] void throw_reason(std::size_t point);
 

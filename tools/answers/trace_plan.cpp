@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "estimator/report/memory_page.h"
 #include "estimator/report/trace_report.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/report_page.h"
+#include "tools/answers/viewer_files.h"
 #include "tools/options/run_values.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
@@ -132,11 +135,27 @@ void judge_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
                               ", on which the script was recorded");
 }
 
+std::string page_of(const TraceReport& report, const Snapshot& snapshot, const OutputOptions& output) {
+  TextStyle brief;
+  brief.brief = true;
+  return report_page({.text = trace_report_text(report, file_style(output)),
+                      .json = trace_report_json(report, kVersion),
+                      .verdict = trace_report_text(report, brief),
+                      .good = report.fits(),
+                      .notes = report.warnings,
+                      .drawings = {},
+                      .memories = {memory_page_json(report.file, snapshot, 0, PagePart::peak_step)},
+                      .memory_first = true},
+                     output);
+}
+
 std::string render(const TraceReport& report, Format format, const TextStyle& style) {
   switch (format) {
     case Format::json: return trace_report_json(report, kVersion);
     case Format::csv: return trace_report_csv(report);
     case Format::md: return trace_report_md(report);
+    case Format::html:  // a viewer's
+    case Format::svg:
     case Format::table: break;
   }
   return trace_report_text(report, style);
@@ -188,7 +207,9 @@ PlannedFigures trace_figures(const Source& source, const RunOptions& run, const 
   return {std::move(figures), std::move(report.warnings)};
 }
 
-int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
+int plan_learned_trace(const RunOptions& run, const OutputOptions& given) {
+  OutputOptions output = given;
+  const std::vector<ViewerFile> viewers = take_viewers(output);
   const Format format = format_of(output);
   const std::vector<OutputFile> files = files_of(output);
   const TextStyle style = terminal_style(output);
@@ -209,7 +230,10 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   const bool clean = !run.strict || report.warnings.empty();
   if (!clean) write_stderr("error: --strict: warnings are treated as errors\n");
   for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(output)));
-  write_stdout(render(report, format, style));
+  const auto page = [&](const Snapshot& snapshot) { return page_of(report, snapshot, output); };
+  if (!write_viewers(
+          viewers, [&] { return trace_snapshot(trace, report.plan.values, settings); }, page))
+    write_stdout(render(report, format, style));
   return clean && report.fits() ? 0 : 1;
 }
 

@@ -26,12 +26,18 @@ std::string rendered(const Snapshot& snapshot, Viewer viewer) {
 }  // namespace
 
 bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make,
-                   const std::function<std::string(const Snapshot&)>& page) {
+                   const std::function<std::string(const Snapshot&)>& page,
+                   const std::function<TimedSnapshot()>& timed) {
   if (files.empty()) return false;
   const Snapshot snapshot = make();
   bool to_standard_output = false;
   for (const ViewerFile& file : files) {
-    write_viewer_file(file, file.viewer == Viewer::html ? page(snapshot) : rendered(snapshot, file.viewer));
+    if (file.viewer == Viewer::trace && timed) {
+      const TimedSnapshot of = timed();
+      write_viewer_file(file, snapshot_trace_events(of.snapshot, of.operations));
+    } else {
+      write_viewer_file(file, file.viewer == Viewer::html ? page(snapshot) : rendered(snapshot, file.viewer));
+    }
     to_standard_output = to_standard_output || file.path.empty();
   }
   return to_standard_output;

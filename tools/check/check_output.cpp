@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tools/answers/plan_page.h"
+#include "tools/answers/report_page.h"
 #include "tools/files/write_file.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
@@ -18,14 +20,16 @@ const Choices<CheckFormat>& formats() {
       {"table", CheckFormat::table},   {"json", CheckFormat::json},
       {"md", CheckFormat::md},         {"github", CheckFormat::github},
       {"gitlab", CheckFormat::gitlab}, {"junit", CheckFormat::junit},
-      {"sarif", CheckFormat::sarif},   {"openmetrics", CheckFormat::openmetrics}};
+      {"sarif", CheckFormat::sarif},   {"openmetrics", CheckFormat::openmetrics},
+      {"html", CheckFormat::html}};
   return words;
 }
 
 const Choices<CheckFormat>& endings() {
   static const Choices<CheckFormat> words = {{".json", CheckFormat::json},   {".md", CheckFormat::md},
                                              {".txt", CheckFormat::table},   {".xml", CheckFormat::junit},
-                                             {".sarif", CheckFormat::sarif}, {".prom", CheckFormat::openmetrics}};
+                                             {".sarif", CheckFormat::sarif}, {".prom", CheckFormat::openmetrics},
+                                             {".html", CheckFormat::html}};
   return words;
 }
 
@@ -39,7 +43,27 @@ CheckFile file_of(const std::string& text) {
   for (const auto& [ending, format] : endings())
     if (name.ends_with(ending) && name.size() > ending.size()) return {.format = format, .path = text};
   throw Error("-o " + text + ": unknown file extension", ErrorKind::usage)
-      .help("known are .json, .md, .txt, .xml (JUnit), .sarif and .prom; or give the format: -o junit:" + text);
+      .help("known are .json, .md, .txt, .html, .xml (JUnit), .sarif and .prom; or give the format: -o junit:" + text);
+}
+
+std::string page_of(const CheckReport& report, const OutputOptions& output) {
+  const std::string text = check_text(report, file_style(output));
+  const bool good = report.worst() < State::fail;
+  std::vector<std::string> memories;
+  std::size_t bytes = 0;
+  for (const CheckResult& result : report.results) {
+    bytes += result.memory.size();
+    if (!result.memory.empty() && bytes <= kMostMemory) memories.push_back(result.memory);
+  }
+  const std::size_t last = text.find_last_of('\n', text.size() - 2);
+  return report_page({.text = text,
+                      .json = check_json(report, kVersion),
+                      .verdict = mark_of(good, {}) + " " + text.substr(last + 1),
+                      .good = good,
+                      .notes = report.warnings,
+                      .drawings = {},
+                      .memories = std::move(memories)},
+                     output);
 }
 
 }  // namespace
@@ -59,7 +83,7 @@ std::vector<CheckFile> check_files(const OutputOptions& options) {
   return files;
 }
 
-std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style) {
+std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style, const OutputOptions& output) {
   switch (format) {
     case CheckFormat::table: return check_text(report, style);
     case CheckFormat::json: return check_json(report, kVersion);
@@ -69,6 +93,7 @@ std::string render(const CheckReport& report, CheckFormat format, const TextStyl
     case CheckFormat::junit: return check_junit(report);
     case CheckFormat::sarif: return check_sarif(report, kVersion);
     case CheckFormat::openmetrics: return check_openmetrics(report);
+    case CheckFormat::html: return page_of(report, output);
   }
   return "";
 }

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-enum class CheckFormat : unsigned char { table, json, md, github, gitlab, junit, sarif, openmetrics };
+enum class CheckFormat : unsigned char { table, json, md, github, gitlab, junit, sarif, openmetrics, html };
 
 struct CheckFile {
   CheckFormat format = CheckFormat::table;
@@ -21,7 +21,7 @@ struct CheckFile {
 CheckFormat check_format(const OutputOptions& options);
 /// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE". Throws Error (usage).
 std::vector<CheckFile> check_files(const OutputOptions& options);
-std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style);
+std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style, const OutputOptions& output);
 /// Also appends to the summary of a GitHub job, which several steps share. Throws Error as write_report() does.
 void write_check_file(const CheckFile& file, const std::string& text);
 

@@ -12,6 +12,7 @@
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/answers/library_loop.h"
+#include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/cause_lines.h"
@@ -204,7 +205,9 @@ CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
     if (top_) side.written.options.open = within(*top_, side.written.options.open);
     side.planning.model = read_model(side.written.source, side.written.options);
     side.planning.warnings = about_stored_type(side.written.stored_type, options);
-    side.report = make_report(side.planning);
+    PlannedReport planned = make_planned(side.planning);
+    if (keeps_memory_) result.memory = memory_of(check.name, planned.plan);
+    side.report = std::move(planned.report);
   } catch (const Error& error) {
     throw Error(error).at(check.model_mark);  // where it points nowhere yet
   }

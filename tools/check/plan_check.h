@@ -27,6 +27,8 @@ class CheckPlanner {
   /// What cannot be planned has the state error, and why; so has what a bug of gpuplan stops. Throws Error of the
   /// environment only.
   CheckResult run(const Check& check);
+  /// From now on results have the memory that a page shows.
+  void keep_memory() { keeps_memory_ = true; }
 
  private:
   Planning prepare(const Check& check, const RunOptions& options);
@@ -47,7 +49,7 @@ class CheckPlanner {
   std::optional<std::filesystem::path> top_;
   Baseline* base_;
   Day today_;
-  bool trusts_code_;
+  bool trusts_code_, keeps_memory_ = false;
   std::mutex mutex_;  // of what follows
   std::map<std::string, Gpu> gpus_;
   std::optional<std::vector<Instance>> instances_;

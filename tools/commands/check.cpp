@@ -86,7 +86,7 @@ void find_real_paths(const Subject& subject, CheckReport& report) {
 }
 
 CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& subject, std::optional<Baseline>& base,
-                       const CheckOptions& options) {
+                       const CheckOptions& options, bool with_memory) {
   CheckReport report;
   report.file = subject.file;
   report.today = today();
@@ -100,6 +100,7 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
   // A model of the command line may lie anywhere.
   CheckPlanner planner(subject.file.empty() ? std::nullopt : std::optional(subject.top()), base ? &*base : nullptr,
                        report.today, options.trusts_code);
+  if (with_memory) planner.keep_memory();
   report.results.resize(checks.size());
   ProgressLine progress(!options.output.quiet);
   run_on_workers(
@@ -192,7 +193,9 @@ int run_check(CheckOptions options) {
   refuse_clashing_files(files, subject);
   const std::vector<const Check*> checks = chosen(subject.budget, names);
   std::optional<Baseline> base = baseline_of(options, subject);
-  CheckReport report = run_checks(checks, subject, base, options);
+  const bool has_page = format == CheckFormat::html ||
+                        std::ranges::find(files, CheckFormat::html, &CheckFile::format) != files.end();
+  CheckReport report = run_checks(checks, subject, base, options, has_page);
   if (base && !of_line && names.empty()) name_checks_that_are_gone(*base, subject.budget, report);
   refuse_empty_gate(report, base.has_value());
   if (options.update) return update(report, subject);
@@ -200,15 +203,15 @@ int run_check(CheckOptions options) {
   for (const CheckFile& file : files)
     write_check_file(file, nothing_to_say && file.format == CheckFormat::md
                                ? ""
-                               : render(report, file.format, file_style(options.output)));
+                               : render(report, file.format, file_style(options.output), options.output));
   std::string warnings;
   if (!options.output.quiet)
     for (const std::string& warning : report.warnings) warnings += "warning: " + printable_text(warning) + "\n";
   if (format == CheckFormat::github) {
-    write_stdout(github_log(warnings + check_text(report, style)) + render(report, format, style));
+    write_stdout(github_log(warnings + check_text(report, style)) + render(report, format, style, options.output));
   } else {
     write_stderr(warnings);
-    write_stdout(render(report, format, style));
+    write_stdout(render(report, format, style, options.output));
   }
   const bool clean = !options.run.strict || report.warnings.empty() || fail_on == FailOn::none;
   return std::max(exit_code_of(report, fail_on), clean ? 0 : 1);
@@ -260,8 +263,11 @@ void add_check_command(CLI::App& app, int& exit_code) {
                     "Writes empty Markdown files if nothing changed since the base");
   add_limits(*command, options->limits);
   add_output_options(*command, options->output);
-  command->get_option("--format")->type_name("table|json|md|github|gitlab|junit|sarif|openmetrics");
-  command->callback([options, &exit_code] { exit_code = run_check(*options); });
+  command->get_option("--format")->type_name("table|json|md|html|github|gitlab|junit|sarif|openmetrics");
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command);
+    exit_code = run_check(*options);
+  });
 }
 
 }  // namespace gpuplan

@@ -5,11 +5,13 @@
 
 #include "estimator/compare/cause_models.h"
 #include "estimator/plan/plan.h"
+#include "estimator/plan/plan_snapshot.h"
 #include "estimator/report/diff_report.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/answers/diff_sides.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/report_page.h"
 #include "tools/commands/commands.h"
 #include "tools/options/growth_limits.h"
 #include "tools/options/output_options.h"
@@ -45,12 +47,13 @@ constexpr const char* kDiffHelp =
     "an amount: \"peak +5%\", \"device +512MiB\", \"params +1M\", \"flop +0.5 TFLOP\", \"seconds +2ms\".";
 
 // Both sides are planned as the flags say.
-void plan_side(OpenSide& open, const Planning& run, std::vector<std::string>& warnings) {
+void plan_side(OpenSide& open, const Planning& run, bool wants_snapshot, std::vector<std::string>& warnings) {
   if (!open.warning.empty()) warnings.push_back(open.warning);
   if (!open.written) return;
   Planning planning = run;
   planning.model = read_model(open.written->source, open.written->options);
-  const Report report = make_report(planning);
+  const auto [plan, report] = make_planned(planning);
+  if (wants_snapshot && plan.step.run.allocator == AllocatorKind::caching) open.snapshot = snapshot_of(plan);
   for (const std::string& warning : report.warnings)
     if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
   open.side.figures = figures_of(report);
@@ -97,11 +100,28 @@ DiffReport compare(OpenSides sides, const Planning& run, const std::vector<Growt
   return report;
 }
 
-std::string render(const DiffReport& report, Format format, const TextStyle& style) {
+std::string page_of(const DiffReport& report, const OutputOptions& output, const std::vector<std::string>& memories) {
+  TextStyle brief;
+  brief.brief = true;
+  return report_page({.text = diff_text(report, file_style(output)),
+                      .json = diff_json(report, kVersion),
+                      .verdict = diff_text(report, report.differences ? brief : TextStyle{}),
+                      .good = report.within_limits(),
+                      .notes = report.warnings,
+                      .drawings = {},
+                      .memories = memories,
+                      .memory_first = true},
+                     output);
+}
+
+std::string render(const DiffReport& report, Format format, const TextStyle& style, const OutputOptions& output,
+                   const std::vector<std::string>& memories) {
   switch (format) {
     case Format::json: return diff_json(report, kVersion);
     case Format::csv: return diff_csv(report);
     case Format::md: return diff_md(report, style);
+    case Format::html: return page_of(report, output, memories);
+    case Format::svg:
     case Format::table: break;
   }
   return diff_text(report, style);
@@ -121,18 +141,26 @@ int run_diff(const DiffOptions& options) {
   if (!takes_flags(sides.base) && !takes_flags(sides.now) && !options.run_flags.empty())
     throw Error(options.run_flags[0] + ": plans that are saved are not planned again", ErrorKind::usage);
   std::vector<std::string> warnings;
-  plan_side(sides.base, run, warnings);
-  plan_side(sides.now, run, warnings);
-  if (sides.base.side.figures && sides.now.side.figures && sides.base.is_snapshot != sides.now.is_snapshot)
-    sides.base.is_snapshot ? compare_by_life(*sides.now.side.figures, *sides.base.side.figures)
-                           : compare_by_life(*sides.base.side.figures, *sides.now.side.figures);
+  const bool has_page =
+      format == Format::html || std::ranges::find(files, Format::html, &OutputFile::format) != files.end();
+  plan_side(sides.base, run, has_page || sides.now.is_snapshot, warnings);
+  plan_side(sides.now, run, has_page || sides.base.is_snapshot, warnings);
+  const bool by_line = sides.base.is_snapshot && sides.now.is_snapshot;
+  if (sides.base.snapshot && sides.now.snapshot && sides.base.is_snapshot != sides.now.is_snapshot)
+    sides.base.is_snapshot ? compare_by_life(sides.now, *sides.base.side.figures)
+                           : compare_by_life(sides.base, *sides.now.side.figures);
+  std::vector<std::string> memories;
+  if (has_page)
+    for (const OpenSide* side : {&sides.base, &sides.now})
+      if (std::string memory = memory_of(*side); !memory.empty()) memories.push_back(std::move(memory));
   DiffReport report = compare(std::move(sides), run, limits);
+  report.by_line = by_line;
   if (!report.differences && !limits.empty())
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
-  write_stdout(render(report, format, style));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output), options.output, memories));
+  write_stdout(render(report, format, style, options.output, memories));
   if (!clean || !report.within_limits()) return 1;
   return options.exit_code && report.differs() ? 1 : 0;
 }
@@ -164,7 +192,10 @@ void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> 
       ->group(group);
   add_output_options(*command, options->output);
   command->footer(kDiffHelp);
-  command->callback([options, run_flags, &exit_code] {
+  options->output.has_page = true;
+  command->get_option("--format")->type_name("table|json|csv|md|html");
+  command->callback([options, command, run_flags, &exit_code] {
+    options->output.command = given_command(*command);
     for (const CLI::Option* flag : run_flags)
       if (flag->count() > 0) options->run_flags.push_back(flag->get_name());
     exit_code = run_diff(*options);

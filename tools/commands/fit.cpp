@@ -9,14 +9,17 @@
 #include <utility>
 
 #include "estimator/plan/plan.h"
+#include "estimator/report/curves.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/sweep_table.h"
+#include "estimator/report/time_text.h"
 #include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/combinations.h"
 #include "tools/answers/emit_job.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/report_page.h"
 #include "tools/answers/solve.h"
 #include "tools/answers/why_not_rented.h"
 #include "tools/commands/commands.h"
@@ -147,11 +150,48 @@ FitAnswer make_fit_report(const FitOptions& options) {
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
-std::string render(const FitReport& report, Format format, const TextStyle& style) {
+// What a million samples cost, and how fast they are.
+std::string cost_and_speed(const FitReport& report) {
+  CurveFrame frame{.title = "Cost of a million samples over speed, modelled", .x_name = "samples a second", .bytes = false,
+                   .x_log = true, .names_points = true, .x_words = {}, .y_text = {}, .curves = {}, .limits = {}};
+  frame.y_text = [](double usd) { return format_figure(usd) + " USD"; };
+  Curve rows;
+  for (const FitRow& row : report.fit.rows) {
+    const std::optional<double> speed = samples_per_second(row, report.question),
+                                usd = usd_per_million(row, report.question);
+    const std::string several = row.strategy.gpus > 1 ? std::to_string(row.strategy.gpus) + " " : "";
+    if (row.fits && speed && usd)
+      rows.points.insert(row.pareto ? rows.points.begin() : rows.points.end(), {*speed, *usd, several + row.gpu.name});
+  }
+  frame.curves.push_back(std::move(rows));
+  return curves_svg(frame.title, {frame});
+}
+
+std::string page_of(const FitReport& report, const OutputOptions& output) {
+  std::string verdict = mark_of(false, {}) + (fits_any(report.fit) ? " nothing is chosen: " + report.not_rented
+                                                                   : " fits none of these GPUs");
+  if (report.fit.chosen) {
+    const FitRow& row = report.fit.rows[*report.fit.chosen];
+    verdict = mark_of(true, {}) + " " + row.gpu.title + ": " + arguments_of(row, report.question) +
+              (row.instance ? ", " + row.instance->provider + " " + row.instance->name : "");
+  }
+  return report_page({.text = fit_text(report, file_style(output), today()),
+                      .json = fit_json(report, kVersion, today()),
+                      .verdict = std::move(verdict),
+                      .good = report.fit.chosen.has_value(),
+                      .notes = report.warnings,
+                      .drawings = {{"What a million samples cost", cost_and_speed(report)}},
+                      .memories = {}},
+                     output);
+}
+
+std::string render(const FitReport& report, Format format, const TextStyle& style, const OutputOptions& output) {
   switch (format) {
     case Format::json: return fit_json(report, kVersion, today());
     case Format::csv: return fit_csv(report);
     case Format::md: return fit_md(report);
+    case Format::html: return page_of(report, output);
+    case Format::svg:
     case Format::table: break;
   }
   return fit_text(report, style, today());
@@ -169,6 +209,8 @@ std::string render(std::span<const SweepRow> rows, const std::vector<std::string
     case Format::json: return sweep_json_lines(names, rows);
     case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
     case Format::md: return sweep_md(names, rows);
+    case Format::html:
+    case Format::svg:
     case Format::table: break;
   }
   return sweep_text(names, rows, style);
@@ -194,9 +236,16 @@ void refuse_beside(const std::string& asked, const FitOptions& options) {
     if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
 }
 
+// Their rows are few.
+OutputOptions without_page(OutputOptions output) {
+  output.has_page = false;
+  return output;
+}
+
 int run_solve(const FitOptions& options) {
+  const OutputOptions output = without_page(options.output);
   refuse_beside("--solve " + options.solve, options);
-  const Format format = format_of(options.output);
+  const Format format = format_of(output);
   const std::vector<std::string> names = {"gpu", options.solve};
   (void)gpus_of(options);  // checked
   std::vector<SweepRow> rows;
@@ -211,7 +260,7 @@ int run_solve(const FitOptions& options) {
       notes += "  " + solved.row.values[0] + ": the model takes no " + options.solve + " above " +
                solved.row.values[1] + "\n";
   }
-  for (const OutputFile& file : files_of(options.output))
+  for (const OutputFile& file : files_of(output))
     write_report(file, render(rows, names, file.format, file_style(options.output)));
   if (format != Format::table || !options.output.quiet)
     write_stdout(render(rows, names, format, terminal_style(options.output)) + (format == Format::table ? notes : ""));
@@ -222,17 +271,18 @@ int run_solve(const FitOptions& options) {
 
 // The fastest combination, and a few of those that are slower or do not fit.
 int run_may(const FitOptions& options) {
+  const OutputOptions output = without_page(options.output);
   refuse_beside("--may", options);
   if (!options.on.empty() || !options.solve.empty())
     throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
   constexpr std::size_t kFitting = 6, kOthers = 3;
-  const Format format = format_of(options.output);
+  const Format format = format_of(output);
   const std::vector<std::string> names = {"changes"};
   std::vector<SweepRow> rows = combinations({options.run, options.may});
   const auto fitting =
       static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
   const std::string best = fitting > 0 ? rows.front().values.front() : "";
-  for (const OutputFile& file : files_of(options.output))
+  for (const OutputFile& file : files_of(output))
     write_report(file, render(rows, names, file.format, file_style(options.output)));
   if (format == Format::table && options.output.quiet) {
     write_stdout(best == "as asked" || best.empty() ? "" : best + "\n");
@@ -262,12 +312,12 @@ int run_fit(FitOptions options) {
     style.interactive = true;  // a pipe has all columns, unless it is told how wide it is
   const FitAnswer answer = make_fit_report(options);
   const FitReport& report = answer.report;
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output), options.output));
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
   if (engine != Engine::none) return emit_job(answer, options, engine, job_files);
   const std::optional<std::size_t> chosen = report.fit.chosen;
   if (!options.output.quiet || format != Format::table)
-    write_stdout(render(report, format, style));
+    write_stdout(render(report, format, style, options.output));
   else if (chosen)
     write_stdout(arguments_of(report.fit.rows[*chosen], report.question) + "\n");
   else
@@ -283,7 +333,10 @@ void add_fit_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("fit", "Finds the largest batch that fits each GPU, its price, and the best choice");
   add_fit_options(*command, *options);
   command->footer(kWhatFits);
-  command->callback([options, &exit_code] {
+  options->output.has_page = true;
+  command->get_option("--format")->type_name("table|json|csv|md|html");
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command);
     // `fit --max-batch MODEL`: CLI11 takes the word behind a flag whose value may be left out.
     const bool is_number = std::ranges::all_of(options->max_batch, [](char c) { return c >= '0' && c <= '9'; });
     if (options->run.model.empty() && !is_number) std::swap(options->run.model, options->max_batch);

@@ -49,6 +49,8 @@ std::string render(const std::vector<Gpu>& gpus, bool one, Format format, const 
     case Format::json: return gpu_list_json(gpus);
     case Format::csv: return gpu_list_csv(gpus);
     case Format::md: return gpu_list_md(gpus);
+    case Format::html:
+    case Format::svg:
     case Format::table: break;
   }
   return one ? gpu_text(gpus.front(), style) : gpu_list_text(gpus, style);
@@ -71,6 +73,8 @@ std::string render_live(std::span<const LiveGpuRow> rows, Format format) {
     case Format::json: return live_gpus_json(rows);
     case Format::csv: return live_gpus_csv(rows);
     case Format::md: return live_gpus_md(rows);
+    case Format::html:
+    case Format::svg:
     case Format::table: break;
   }
   return live_gpus_text(rows);

@@ -78,6 +78,8 @@ std::string render(const std::vector<Instance>& list, Format format) {
     case Format::json: return instance_list_json(list, today());
     case Format::csv: return instances_csv(list);
     case Format::md: return instance_list_md(list);
+    case Format::html:
+    case Format::svg:
     case Format::table: break;
   }
   return instance_list_text(list, today());

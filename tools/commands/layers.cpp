@@ -25,8 +25,6 @@ struct LayersOptions {
   bool time = false, roofline = false;
 };
 
-bool ends_in_svg(const std::string& file) { return file.ends_with(".svg"); }
-
 // Points of a roofline that are named: as many as --rows has, or a dozen.
 constexpr std::size_t kMarked = 12;
 std::size_t marked(const LayersOptions& options, const LayerTableOptions& table) {
@@ -41,6 +39,8 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
     case Format::json: return report_json(report, kVersion);
     case Format::csv: return report_csv(report);
     case Format::md: return report_layers_md(report, table) + (report.advice ? advice_md(report) : "");
+    case Format::svg: return roofline_svg(roofline(report), marked(options, table));
+    case Format::html:
     case Format::table: break;
   }
   const std::string top =
@@ -62,31 +62,25 @@ void refuse_unknown_time(const LayersOptions& options, const Planning& planning,
               ErrorKind::usage);
 }
 
-// Files of -o: drawings, which only --roofline has, and all others.
-std::vector<std::string> drawings(LayersOptions& options) {
-  std::vector<std::string> files;
-  std::ranges::copy_if(options.output.files, std::back_inserter(files), ends_in_svg);
-  if (!files.empty() && !options.roofline)
-    throw Error("-o " + files.front() + ": SVG files need --roofline", ErrorKind::usage)
-        .help("gpuplan layers MODEL --gpu NAME --roofline -o " + files.front());
-  std::erase_if(options.output.files, ends_in_svg);
-  for (const std::string& file : files) refuse_to_replace("-o", file, options.output.force);
-  return files;
+void refuse_drawing(const LayersOptions& options, const std::vector<OutputFile>& files, Format format) {
+  const auto drawn = std::ranges::find(files, Format::svg, &OutputFile::format);
+  if (options.roofline || (drawn == files.end() && format != Format::svg)) return;
+  throw Error((drawn == files.end() ? "--format svg" : "-o " + drawn->path) + ": SVG files need --roofline",
+              ErrorKind::usage)
+      .help("gpuplan layers MODEL --gpu NAME --roofline -o roofline.svg");
 }
 
-int run_layers(LayersOptions options) {
-  const std::vector<std::string> svg_files = drawings(options);
+int run_layers(const LayersOptions& options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
+  refuse_drawing(options, files, format);
   const TextStyle style = terminal_style(options.output);
-  const LayerTableOptions table = layer_table_options(options.output, style.unicode);
+  (void)layer_table_options(options.output, style.unicode);
   const Planning planning = prepare(options.run);
   auto [plan, report] = make_planned(planning);
   refuse_unknown_time(options, planning, report);
   if (options.time) report.advice = speed_advice(plan, make_catalog(), planning.copy, *report.time);
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
-  for (const std::string& file : svg_files)
-    write_report({.path = file, .force = options.output.force}, roofline_svg(roofline(report), marked(options, table)));
   for (const OutputFile& file : files)
     write_report(file, render(report, file.format, file_style(options.output), options));
   write_stdout(render(report, format, style, options));
@@ -111,6 +105,7 @@ void add_layers_command(CLI::App& app, int& exit_code) {
           "Roofline: arithmetic intensity and FLOP/s of each layer against the GPU's peaks; -o FILE.svg draws it")
       ->group("Layer table");
   add_output_options(*command, options->output);
+  options->output.has_drawing = true;
   command->callback([options, &exit_code] { exit_code = run_layers(*options); });
 }
 

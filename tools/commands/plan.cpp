@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "estimator/plan/plan_snapshot.h"
@@ -10,6 +11,7 @@
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/answers/evaluation.h"
 #include "tools/answers/learned_model.h"
@@ -63,6 +65,8 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
     case Format::json: return report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
     case Format::csv: return report_csv(report);
     case Format::md: return report_md(report, layers);
+    case Format::html:  // a viewer's
+    case Format::svg:
     case Format::table: break;
   }
   std::string text = report_text(report, style, suggestions);
@@ -112,6 +116,14 @@ bool plans_lengths(const PlanOptions& options) {
   }
   refuse_beside(options, "--seq-lengths");
   return true;
+}
+
+// Where a GPU is named, and the plan is of one.
+std::function<TimedSnapshot()> timed_snapshot(const Plan& plan, HostCopy copy) {
+  if (plan.named_gpu() == nullptr) return {};
+  const auto times = std::make_shared<std::optional<ModelledTimes>>(modelled_times(plan.step, copy));
+  if (!*times) return {};
+  return [&plan, times] { return timed_snapshot_of(plan, **times); };
 }
 
 Learning learning(const PlanOptions& options) {
@@ -173,15 +185,15 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
-  const std::vector<ViewerFile> viewers = take_viewers(options.output);
+  const std::optional<Strategy> strategy = strategy_of(options.several);
+  const bool in_stages = strategy && strategy->tensor * strategy->pipeline > 1;
+  const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
-  const std::optional<Strategy> strategy = strategy_of(options.several);
   const Planning planning = prepare(options.run);
-  const bool in_stages = strategy && strategy->tensor * strategy->pipeline > 1;
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),
@@ -208,7 +220,7 @@ int run_plan(PlanOptions options) {
                      render(of, Format::table, file_style(options.output), options, suggestions));
   };
   if (!write_viewers(
-          viewers, [&plan = planned] { return snapshot_of(plan); }, page))
+          viewers, [&plan = planned] { return snapshot_of(plan); }, page, timed_snapshot(planned, planning.copy)))
     write_stdout(render(report, format, style, options, suggestions));
   return clean && verdict(report).fits ? 0 : 1;
 }
@@ -242,10 +254,11 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);
+  options->output.has_page = true;
   command->get_option("--format")->type_name(kFormatsWithViewers);
   command->footer(kWhatFits);
   command->callback([options, command, &exit_code] {
-    options->command = given_command(*command);
+    options->command = options->output.command = given_command(*command);
     exit_code = run_plan(*options);
   });
 }

@@ -9,6 +9,7 @@
 #include "estimator/report/diff_report.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/lengths_report.h"
+#include "estimator/report/replay_report.h"
 #include "estimator/report/snapshot_report_writers.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/report/sweep_table.h"
@@ -40,7 +41,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("schema", "Prints the JSON Schema of a file or of a command's JSON, or a trace's format");
   command->add_option("of", *of, "Which format (model)")
-      ->type_name("model|budget|plan|stages|lengths|check|diff|fit|sweep|snapshot|shadow|validate|trace");
+      ->type_name("model|budget|plan|stages|lengths|check|diff|fit|sweep|snapshot|replay|shadow|validate|trace");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
@@ -54,6 +55,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"fit", fit_json_schema},
                                               {"sweep", sweep_json_schema},
                                               {"snapshot", snapshot_json_schema},
+                                              {"replay", replay_json_schema},
                                               {"shadow", shadow::run_json_schema},
                                               {"validate", validation_json_schema},
                                               {"trace", [] { return std::string(trace_form()); }}});

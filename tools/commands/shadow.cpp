@@ -11,6 +11,11 @@
 #include <optional>
 #include <system_error>
 
+#include "estimator/report/memory_page.h"
+#include "estimator/report/rent_job.h"
+#include "tools/answers/plan_page.h"
+#include "tools/answers/report_page.h"
+#include "tools/answers/snapshot_input.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/learn.h"
 #include "tools/files/read_input.h"
@@ -26,6 +31,7 @@
 #include "validate/shadow/host/inspect_program.h"
 #include "validate/shadow/host/launch.h"
 #include "validate/shadow/host/progress.h"
+#include "validate/shadow/host/run_words.h"
 
 namespace gpuplan {
 namespace {
@@ -85,6 +91,12 @@ fs::path runtime_folder() {
       .help("build it: cmake --build build --target gpuplan_shadow_libraries; or install the whole package");
 }
 
+bool wants_page(const ShadowOptions& options) {
+  const std::vector<OutputFile> files = files_of(options.output);
+  return format_of(options.output) == Format::html ||
+         std::ranges::find(files, Format::html, &OutputFile::format) != files.end();
+}
+
 std::vector<std::string> environment_variables() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
@@ -95,7 +107,8 @@ std::vector<std::string> environment_variables() {
 struct Finished {
   shadow::Ending ending;
   shadow::SessionRecord session;
-  std::optional<Error> unwritten;  // of --launches and --snapshot: the report comes first
+  std::vector<std::string> memories;  // for a page
+  std::optional<Error> unwritten;     // of --launches and --snapshot: the report comes first
 };
 
 // The session's files that begin so, in the order of their names.
@@ -144,6 +157,22 @@ void collect_snapshots(const std::string& session, const ShadowOptions& options)
   }
 }
 
+// What a page shows of the history that PyTorch's hook has written, the GPUs of each rank.
+std::vector<std::string> memories_of(const std::string& session) {
+  std::vector<std::string> memories;
+  std::size_t bytes = 0;
+  for (const fs::path& file : files_called(session, "snapshot")) {
+    const Snapshot snapshot = open_snapshot(file.string());
+    const std::string rank = file.extension().string();
+    for (std::size_t device = 0; device < snapshot.devices() && bytes < kMostMemory; ++device) {
+      if (snapshot.events_of(device).empty()) continue;
+      const std::string name = (rank.empty() ? "" : rank.substr(1) + ", ") + "GPU " + std::to_string(device);
+      bytes += memories.emplace_back(memory_page_json(name, snapshot, device, PagePart::all)).size();
+    }
+  }
+  return memories;
+}
+
 Finished run_in_session(const fs::path& program, const std::vector<std::string>& command, const ShadowOptions& options,
                         const ShadowRun& run) {
   const fs::path runtime = runtime_folder();
@@ -164,6 +193,7 @@ Finished run_in_session(const fs::path& program, const std::vector<std::string>&
     try {
       if (!options.launches.empty()) collect_launches(session.path(), options.launches);
       if (!options.snapshot.empty()) collect_snapshots(session.path(), options);
+      if (wants_page(options)) finished.memories = memories_of(session.path());
     } catch (const Error& error) {
       finished.unwritten = error;
     }
@@ -173,11 +203,28 @@ Finished run_in_session(const fs::path& program, const std::vector<std::string>&
   }
 }
 
-std::string render(const shadow::RunReport& report, Format format, const TextStyle& style) {
+std::string page_of(const shadow::RunReport& report, const ShadowOptions& options, std::vector<std::string> memories) {
+  TextStyle brief;
+  brief.brief = true;
+  return report_page({.text = shadow::run_text(report, file_style(options.output)),
+                      .json = shadow::run_json(report, kVersion),
+                      .verdict = shadow::run_text(report, brief),
+                      .good = report.exit_code == 0,
+                      .notes = shadow::unknown_words(report),
+                      .drawings = {},
+                      .memories = std::move(memories),
+                      .memory_first = true},
+                     options.output);
+}
+
+std::string render(const shadow::RunReport& report, Format format, const TextStyle& style, const ShadowOptions& options,
+                   const std::vector<std::string>& memories) {
   switch (format) {
     case Format::json: return shadow::run_json(report, kVersion);
     case Format::csv: return shadow::run_csv(report);
     case Format::md: return shadow::run_md(report);
+    case Format::html: return page_of(report, options, memories);
+    case Format::svg:
     case Format::table: break;
   }
   return shadow::run_text(report, style);
@@ -196,7 +243,13 @@ int run_shadow(const ShadowOptions& options) {
   refuse_unwritable(files);
   const bool to_stderr = format == Format::table;
   const TextStyle style = terminal_style(options.output, to_stderr ? STDERR_FILENO : STDOUT_FILENO);
-  const ShadowRun run = shadow_run(options);
+  ShadowRun run = shadow_run(options);
+  if (wants_page(options)) {
+    if (!options.learn.empty())
+      throw Error("--learn writes a trace; a page is made of it by gpuplan plan", ErrorKind::usage)
+          .help("gpuplan " + options.learn + " -o report.html");
+    if (run.settings.snapshot.empty()) run.settings.snapshot = "of the page";  // the hook keeps its history
+  }
   if (!options.learn.empty()) learned_variables(options);  // before anything runs
 
   const std::string& name = options.command[0];
@@ -230,9 +283,10 @@ int run_shadow(const ShadowOptions& options) {
                                                                               .ending = finished.ending,
                                                                               .max_peak_bytes = run.max_peak_bytes,
                                                                               .catalog = gpu_table()});
-  if (to_stderr && !only_a_problem(report)) write_stderr("\n" + render(report, format, style));
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
-  if (!to_stderr) write_stdout(render(report, format, style));
+  if (to_stderr && !only_a_problem(report)) write_stderr("\n" + render(report, format, style, options, {}));
+  for (const OutputFile& file : files) 
+    write_report(file, render(report, file.format, file_style(options.output), options, finished.memories));
+  if (!to_stderr) write_stdout(render(report, format, style, options, finished.memories));
   if (finished.unwritten) throw *finished.unwritten;
   return report.exit_code;
 }
@@ -246,7 +300,13 @@ void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> 
       app.add_subcommand("shadow", "Runs any command as if it had a GPU, and reports the memory it would use");
   add_shadow_options(*command, *options);
   command->footer(kShadowHelp);
-  command->callback([options, &exit_code] { exit_code = run_shadow(*options); });
+  options->output.has_page = true;
+  command->get_option("--format")->type_name("table|json|csv|md|html");
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command) + " --";
+    for (const std::string& word : options->command) options->output.command += " " + shell_word(word);
+    exit_code = run_shadow(*options);
+  });
 }
 
 }  // namespace gpuplan

@@ -7,7 +7,11 @@
 #include <thread>
 #include <unordered_map>
 
+#include "estimator/base/excerpt.h"
+#include "estimator/report/sweep_curves.h"
 #include "estimator/search/workers.h"
+#include "tools/answers/plan_page.h"
+#include "tools/answers/report_page.h"
 #include "tools/answers/sweep_points.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
@@ -25,6 +29,7 @@ struct SweepOptions {
   SeveralGpusOptions several;
   std::vector<std::string> over;
   std::string shard, jobs;
+  bool plot = false;
 };
 
 // A sweep's JSON is an object a line, which has a name and an ending of its own.
@@ -72,6 +77,7 @@ class Sweep {
     for (const OutputFile& file : files)
       write_report(file, render(rows_, file.format, file_style(options_.output), true));
     if (!streams()) write_stdout(render(rows_, format_, terminal_style(options_.output), true));
+    if (options_.plot) write_stdout(plots());
     return 0;
   }
 
@@ -163,9 +169,53 @@ class Sweep {
       case Format::json: return sweep_json_lines(names_, rows);
       case Format::csv: return (heading ? sweep_csv_heading(names_) : "") + sweep_csv_lines(rows);
       case Format::md: return sweep_md(names_, rows);
+      case Format::html: return page(rows);
+      case Format::svg: return drawing(rows);
       case Format::table: break;
     }
     return sweep_text(names_, rows, style);
+  }
+
+  std::string model() const { return printable_text(options_.run.model); }
+  std::string drawing(std::span<const SweepRow> rows) const {
+    std::string svg = curves_svg("Sweep of " + model(), sweep_curves(names_, rows));
+    if (svg.empty()) throw Error("no point of this sweep can be run, so there is nothing to draw");
+    return svg;
+  }
+  std::string page(std::span<const SweepRow> rows) const {
+    const auto fitting = std::ranges::count_if(
+        rows, [](const SweepRow& r) { return r.figures && r.figures->usable_bytes > 0 && r.figures->fits; });
+    const bool limited =
+        std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->usable_bytes > 0; });
+    std::vector<std::string> warnings;
+    for (const auto& [warning, times] : points_.warnings()) warnings.push_back(warning);
+    const std::string count = format_count(static_cast<std::int64_t>(rows.size())) + " points";
+    return report_page({.text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
+                        .json = list_of_lines(sweep_json_lines(names_, rows)),
+                        .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
+                        .good = !limited || fitting > 0,
+                        .notes = std::move(warnings),
+                        .drawings = {{"Over the points", curves_svg("Sweep of " + model(), sweep_curves(names_, rows))}},
+                        .memories = memories(rows)},
+                       options_.output);
+  }
+  // As many as a page holds.
+  std::vector<std::string> memories(std::span<const SweepRow> rows) const {
+    std::vector<std::string> made;
+    std::size_t bytes = 0;
+    for (const SweepRow& row : rows) {
+      if (bytes > kMostMemory) break;
+      if (!row.figures) continue;
+      std::string memory = points_.memory_of_point(static_cast<std::size_t>(row.point));
+      bytes += memory.size();
+      if (!memory.empty()) made.push_back(std::move(memory));
+    }
+    return made;
+  }
+  std::string plots() const {
+    std::string out;
+    for (const CurveFrame& frame : sweep_curves(names_, rows_)) out += curves_text(frame, terminal_style(options_.output));
+    return out;
   }
 
   const SweepOptions& options_;
@@ -188,6 +238,8 @@ void take_lists(SweepOptions& options) {
 }
 
 int run_sweep(SweepOptions options) {
+  if (options.plot && format_of(options.output) != Format::table)
+    throw Error("--plot draws below a table", ErrorKind::usage).help("-o FILE.svg draws into a file beside any --format");
   refuse_learned_trace({options.run.model, options.run.piped});
   take_lists(options);
   if (options.over.empty())
@@ -213,8 +265,12 @@ void add_sweep_command(CLI::App& app, int& exit_code) {
       ->type_name("N/COUNT");
   command->add_option("-j,--jobs", options->jobs, "Threads (one per core)")->type_name("N");
   add_data_parallel_options(*command, options->several, true);
+  command->add_flag("--plot", options->plot, "Also draws memory, and samples a second, over the points");
   add_output_options(*command, options->output);
-  command->callback([options, &exit_code] {
+  options->output.has_page = options->output.has_drawing = true;
+  command->get_option("--format")->type_name("table|jsonl|csv|md|html|svg");
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command);
     take_json_lines(options->output);
     exit_code = run_sweep(*options);
   });

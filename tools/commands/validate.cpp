@@ -11,6 +11,7 @@
 #include "estimator/device/find_gpu.h"
 #include "layers/catalog.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/report_page.h"
 #include "tools/commands/commands.h"
 #include "tools/options/output_options.h"
 #include "tools/options/words.h"
@@ -90,19 +91,39 @@ TimesTable times_table_of(const ValidateOptions& options) {
   return table;
 }
 
+std::string page_of(const Validation& validation, double tolerance, const ValidateOptions& options,
+                    const TimesTable& table) {
+  std::vector<std::string> notes = validation.remarks;
+  for (const std::string& warning : validation.plan.warnings) notes.push_back(warning);
+  const bool holds = validation.holds(tolerance);
+  return report_page(
+      {.text = validation_text(validation, tolerance, file_style(options.output), table),
+       .json = validation_json(validation, tolerance, kVersion),
+       .verdict = mark_of(holds, {}) + (validation.ran_out ? " It ran out of memory"
+                                        : holds            ? " What was predicted was measured, within " + options.tolerance
+                                                           : " What was measured is not what was predicted, within " +
+                                                                 options.tolerance),
+       .good = holds,
+       .notes = std::move(notes),
+       .drawings = {},
+       .memories = {}},
+      options.output);
+}
+
 std::string render(const Validation& validation, double tolerance, Format format, const TextStyle& style,
-                   const TimesTable& table) {
+                   const TimesTable& table, const ValidateOptions& options) {
   switch (format) {
+    case Format::html: return page_of(validation, tolerance, options, table);
     case Format::json: return validation_json(validation, tolerance, kVersion);
     case Format::table: return validation_text(validation, tolerance, style, table);
-    default: throw Error("validate can write text or JSON only", ErrorKind::usage);
+    default: throw Error("validate can write text, JSON or HTML only", ErrorKind::usage);
   }
 }
 
 void refuse_other_formats(Format format, const std::vector<OutputFile>& files) {
-  const auto written = [](Format f) { return f == Format::json || f == Format::table; };
+  const auto written = [](Format f) { return f == Format::json || f == Format::table || f == Format::html; };
   if (!written(format) || !std::ranges::all_of(files, written, &OutputFile::format))
-    throw Error("validate can write text or JSON only", ErrorKind::usage);
+    throw Error("validate can write text, JSON or HTML only", ErrorKind::usage);
 }
 
 // Searched with the memory that this device has and what is in use of it, whatever the catalog says.
@@ -152,8 +173,8 @@ int run_validate(const ValidateOptions& options) {
   Validation validation = measure(*device, planning, gpu, options, steps);
   if (validation.ran_out) validation.suggestions = suggestions_of(planning, gpu, *validation.ran_out);
   for (const OutputFile& file : files)
-    write_report(file, render(validation, tolerance, file.format, file_style(options.output), table));
-  write_stdout(render(validation, tolerance, format, style, table));
+    write_report(file, render(validation, tolerance, file.format, file_style(options.output), table, options));
+  write_stdout(render(validation, tolerance, format, style, table, options));
   return validation.holds(tolerance) ? 0 : 1;
 }
 
@@ -173,7 +194,10 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->type_name("layer|op|class");
   command->add_option("-n,--rows", options->rows, "Rows of the time table; 0: all (20)")->type_name("N");
   add_output_options(*command, options->output);
-  command->callback([options, &exit_code] {
+  options->output.has_page = true;
+  command->get_option("--format")->type_name("table|json|html");
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command);
     try {
       exit_code = run_validate(*options);
     } catch (const Interrupted&) {  // by then the device is closed, and nothing was written

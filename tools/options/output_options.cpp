@@ -22,44 +22,47 @@ namespace gpuplan {
 namespace {
 
 const Choices<Format>& formats() {
-  static const Choices<Format> words = {
-      {"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}, {"md", Format::md}};
+  static const Choices<Format> words = {{"table", Format::table}, {"json", Format::json}, {"csv", Format::csv},
+                                        {"md", Format::md},       {"html", Format::html}, {"svg", Format::svg}};
   return words;
 }
 
-// Formats that other pages of the tool's plan name; they are refused as what they are.
-bool is_later_format(const std::string& word) {
-  static constexpr const char* kLater[] = {"html",   "github", "sarif",      "junit", "openmetrics",
-                                           "memviz", "trace",  "speedscope", "folded"};
-  return std::any_of(std::begin(kLater), std::end(kLater), [&](const char* name) { return word == name; });
+// Formats of other commands, which are refused as what they are.
+bool is_of_another_command(const std::string& word, const OutputOptions& options) {
+  static constexpr const char* kOthers[] = {"github", "gitlab", "sarif",      "junit", "openmetrics",
+                                            "memviz", "trace",  "speedscope", "folded"};
+  return (word == "html" && !options.has_page) || (word == "svg" && !options.has_drawing) ||
+         std::any_of(std::begin(kOthers), std::end(kOthers), [&](const char* name) { return word == name; });
 }
 
-Format format_named(const std::string& flag, const std::string& word) {
-  if (is_later_format(word))
+Format format_named(const std::string& flag, const std::string& word, const OutputOptions& options) {
+  if (is_of_another_command(word, options))
     throw Error("this command cannot write the format " + word, ErrorKind::usage)
         .help("gpuplan explain files says which command writes what");
-  return choose<Format>(flag, word, formats());
+  Choices<Format> known;
+  std::ranges::copy_if(formats(), std::back_inserter(known),
+                       [&](const auto& choice) { return !is_of_another_command(choice.first, options); });
+  return choose<Format>(flag, word, known);
 }
 
-bool is_format(const std::string& word) {
-  return is_later_format(word) ||
+bool is_format(const std::string& word, const OutputOptions& options) {
+  return is_of_another_command(word, options) ||
          std::any_of(formats().begin(), formats().end(), [&](const auto& f) { return f.first == word; });
 }
 
-OutputFile output_file(const std::string& text) {
+OutputFile output_file(const std::string& text, const OutputOptions& options) {
   const std::size_t colon = text.find(':');
-  if (colon != std::string::npos && is_format(text.substr(0, colon)))
-    return {.format = format_named("-o", text.substr(0, colon)), .path = text.substr(colon + 1)};
+  if (colon != std::string::npos && is_format(text.substr(0, colon), options))
+    return {.format = format_named("-o", text.substr(0, colon), options), .path = text.substr(colon + 1)};
   const std::size_t dot = text.find_last_of("./");
   const std::string ending = dot == std::string::npos || text[dot] == '/' ? "" : text.substr(dot + 1);
   if (ending == "txt") return {.format = Format::table, .path = text};
-  if (is_format(ending) && ending != "table") return {.format = format_named("-o", ending), .path = text};
+  if (is_format(ending, options) && ending != "table")
+    return {.format = format_named("-o", ending, options), .path = text};
   throw Error("-o " + text + ": unknown file extension", ErrorKind::usage)
-      .help(
-          "known are .json, .csv, .md and .txt, of plan and snapshot also .html, .pickle, .speedscope.json and "
-          ".folded; or "
-          "give the format: -o json:" +
-          text);
+      .help(std::string("known are .json, .csv, .md and .txt") + (options.has_page ? ", and .html" : "") +
+            (options.has_drawing ? ", and .svg" : "") +
+            "; of plan and snapshot also .pickle, .speedscope.json and .folded; or give the format: -o json:" + text);
 }
 
 // The character set of the locale that programs run under, POSIX's order of variables. A pipe without any locale, as in
@@ -94,18 +97,25 @@ int terminal_width(const OutputOptions& options, int stream) {
 
 }  // namespace
 
-void add_output_options(CLI::App& command, OutputOptions& o) {
+void add_file_options(CLI::App& command, OutputOptions& o) {
   const char* const group = "Output";
-  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
-    command.add_option(names, value, text)->type_name(type)->group(group);
-  };
-  add("--format", o.format, "table|json|csv|md", "Format of standard output (table)");
+  command.add_option("--format", o.format, "Format of standard output (table)")
+      ->type_name("table|json|csv|md")
+      ->group(group);
   command.add_option("-o,--output", o.files, "Also writes a file; FORMAT defaults to the file's extension; repeatable")
       ->type_name("[FORMAT:]FILE")
       ->group(group)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--force", o.force, "Lets -o replace a model, a budget, a trace or a script")->group(group);
+}
+
+void add_output_options(CLI::App& command, OutputOptions& o) {
+  const char* const group = "Output";
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    command.add_option(names, value, text)->type_name(type)->group(group);
+  };
+  add_file_options(command, o);
   command.add_flag("--bytes", o.bytes, "Prints amounts in bytes")->group(group);
   add("--units", o.units, "iec|si", "Units of bytes: powers of 1024 or of 1000 (iec)");
   add("--width", o.width, "N", "Width of the output in columns");
@@ -147,7 +157,7 @@ void add_layer_options(CLI::App& command, OutputOptions& o) {
 }
 
 Format format_of(const OutputOptions& options) {
-  return options.format.empty() ? Format::table : format_named("--format", options.format);
+  return options.format.empty() ? Format::table : format_named("--format", options.format, options);
 }
 
 void refuse_standard_output(const std::string& text) {
@@ -160,7 +170,7 @@ std::vector<OutputFile> files_of(const OutputOptions& options) {
   std::vector<OutputFile> files;
   for (const std::string& text : options.files) {
     refuse_standard_output(text);
-    OutputFile& file = files.emplace_back(output_file(text));
+    OutputFile& file = files.emplace_back(output_file(text, options));
     if (file.path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
     file.force = options.force;
     refuse_to_replace("-o", file.path, file.force);

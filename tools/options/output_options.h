@@ -13,13 +13,16 @@ class App;
 
 namespace gpuplan {
 
-enum class Format : unsigned char { table, json, csv, md };
+/// html and svg of the commands that have them (OutputOptions).
+enum class Format : unsigned char { table, json, csv, md, html, svg };
 
 struct OutputOptions {
   std::string format, units, color, width, sort, depth, rows, columns;
   std::vector<std::string> files;
   bool bytes = false, ascii = false, quiet = false, verbose = false, force = false;
   bool timeline = false;  // of plan
+  bool has_page = false, has_drawing = false;  // whether the command writes HTML, and SVG
+  std::string command;                         // as it was given, for a page: given_command()
 };
 
 /// The words of --format where viewers' are among them.
@@ -41,6 +44,8 @@ struct OutputFile {
 };
 
 void add_output_options(CLI::App& command, OutputOptions& options);
+/// Of a command whose text is always the same: --format, -o and --force.
+void add_file_options(CLI::App& command, OutputOptions& options);
 /// The command as it was given, for a shell, without what says where the result goes.
 std::string given_command(const CLI::App& command);
 void add_layer_options(CLI::App& command, OutputOptions& options);

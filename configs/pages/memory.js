@@ -1,41 +1,40 @@
-'use strict';
-// The page of gpuplan -o report.html. Everything that it shows is computed from the JSON of the page: `report`, as gpuplan
-// prints it with --format json, and `memory`, the allocations of a step or a run (estimator/report/memory_page.h).
-const page = JSON.parse(document.getElementById('gpuplan').textContent);
-const memory = page.memory, report = page.report;
-const $ = id => document.getElementById(id);
-const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colors = ['--c0', '--c1', '--c2', '--c3', '--c4', '--c5'];
-
-function bytes(n) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
-  let value = Math.abs(n), unit = 0;
-  while (value >= 1024 && unit + 1 < units.length) { value /= 1024; unit++; }
-  const digits = unit === 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return (n < 0 ? '-' : '') + value.toFixed(digits) + ' ' + units[unit];
-}
-const percent = part => (100 * part).toFixed(1) + ' %';
-function element(name, text, attributes = {}) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-// --- what is alive when
+// Memory event by event: what is alive at each, from module to tensor, and in the allocator's segments.
 
 const [MADE, FREED, BYTES, STACK, ADDRESS] = [0, 1, 2, 3, 4];
-const count = memory.events;
-const allocated = new Float64Array(count), reserved = new Float64Array(count);
-function sum(rows, bytesAt, into) {
+const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colors = ['--c0', '--c1', '--c2', '--c3', '--c4', '--c5'];
+function sums(memory, rows) {
+  const into = new Float64Array(memory.events);
   for (const row of rows) {
-    into[Math.max(row[MADE], 0)] += row[bytesAt];
-    if (row[FREED] >= 0) into[row[FREED]] -= row[bytesAt];
+    into[Math.max(row[MADE], 0)] += row[BYTES];
+    if (row[FREED] >= 0) into[row[FREED]] -= row[BYTES];
   }
-  for (let i = 1; i < count; i++) into[i] += into[i - 1];
+  for (let i = 1; i < into.length; i++) into[i] += into[i - 1];
+  return into;
 }
-sum(memory.tensors, BYTES, allocated);
-sum(memory.segments, BYTES, reserved);
+const curves = page.memories.map(memory => ({ allocated: sums(memory, memory.tensors), reserved: sums(memory, memory.segments) }));
+let memory = page.memories[0], allocated = curves[0].allocated, reserved = curves[0].reserved, count = memory.events;
+// Of several runs or plans one is shown, and the peaks of the others are drawn behind it.
+function show(k) {
+  memory = page.memories[k]; allocated = curves[k].allocated; reserved = curves[k].reserved; count = memory.events;
+  at = memory.peak; view = [0, count - 1]; root = [];
+  drawAll();
+}
+// Where an event of one memory is in another: phases of the same name lie on each other, and what is between them is stretched.
+function aligned(from, to) {
+  const knots = [[0, 0]];
+  for (const [name, begin, end] of from.marks) {
+    const other = to.marks.find(mark => mark[0] === name && mark[1] >= knots[knots.length - 1][1]);
+    if (other && begin >= knots[knots.length - 1][0]) knots.push([begin, other[1]], [end, other[2]]);
+  }
+  knots.push([from.events - 1, to.events - 1]);
+  let k = 0;
+  return i => {
+    while (k + 2 < knots.length && i > knots[k + 1][0]) k++;
+    const [[a, x], [b, y]] = [knots[k], knots[k + 1]];
+    return x + (b > a ? (i - a) / (b - a) : 0) * (y - x);
+  };
+}
 const aliveAt = (rows, i) => rows.filter(row => row[MADE] <= i && (row[FREED] < 0 || row[FREED] > i));
 const frameText = f => (memory.frames[f][1] && memory.frames[f][2] ? memory.frames[f][1].split('/').pop() + ':' + memory.frames[f][2] + ' ' : '') + memory.frames[f][0];
 const stackText = s => memory.labels[s];
@@ -57,6 +56,7 @@ function drawTimeline() {
   const [from, to] = view, top = 22, bottom = height - 4;
   let most = 1;
   for (let i = from; i <= to; i++) most = Math.max(most, reserved[i], allocated[i]);
+  page.memories.forEach((other, k) => { if (other !== memory) for (const n of curves[k].allocated) most = Math.max(most, n); });
   const limit = report.usable_bytes && report.usable_bytes < 2.5 * most ? report.usable_bytes : 0;
   most = Math.max(most, limit) * 1.04;
   const x = i => (i - from) / Math.max(to - from, 1) * width, y = n => bottom - n / most * (bottom - top);
@@ -81,6 +81,18 @@ function drawTimeline() {
     c.strokeStyle = style; c.lineWidth = 1.5; c.stroke();
     if (filled) { c.lineTo(width, bottom); c.lineTo(0, bottom); c.globalAlpha = .25; c.fillStyle = style; c.fill(); c.globalAlpha = 1; }
   };
+  page.memories.forEach((other, k) => {
+    if (other === memory || !other.events) return;
+    const place = aligned(other, memory);
+    c.beginPath();
+    const stride = Math.max(1, Math.floor(other.events / 2000));
+    for (let i = 0; i < other.events; i += stride) {
+      let high = curves[k].allocated[i];
+      for (let j = i; j < Math.min(i + stride, other.events); j++) high = Math.max(high, curves[k].allocated[j]);
+      c.lineTo(x(place(i)), y(high));
+    }
+    c.strokeStyle = color('--quiet'); c.setLineDash([2, 3]); c.lineWidth = 1; c.stroke(); c.setLineDash([]);
+  });
   curve(reserved, color('--reserved'), false);
   curve(allocated, color('--allocated'), true);
   if (limit) {
@@ -232,32 +244,16 @@ function drawSegments() {
     (merged.length > rows.length ? '; the ' + rows.length + ' largest are drawn' : '') + '.';
 }
 
-// --- the layers of a plan
-
-let layersBy = 'saved_bytes';
-function drawLayers() {
-  const body = $('layers');
-  if (!report.layers || !report.layers.length) { $('layers-part').hidden = true; return; }
-  body.replaceChildren();
-  const wanted = $('layer-search').value.toLowerCase();
-  const rows = report.layers.filter(l => !wanted || (l.name + ' ' + l.type).toLowerCase().includes(wanted));
-  rows.sort(layersBy === 'name' ? (a, b) => a.name.localeCompare(b.name) : (a, b) => b[layersBy] - a[layersBy]);
-  for (const l of rows.slice(0, 400)) {
-    const tr = element('tr');
-    tr.append(element('td', bytes(l.saved_bytes)), element('td', l.parameters.toLocaleString('en')), element('td', (2 * l.forward_macs / 1e9).toPrecision(3)), element('td', l.name + '  ' + l.type));
-    body.append(tr);
-  }
-  $('layers-more').textContent = rows.length > 400 ? (rows.length - 400).toLocaleString('en') + ' more: search for them' : '';
-}
-
 function drawAll() { drawTimeline(); drawAlive(); drawIcicle(); drawSegments(); }
 $('search').addEventListener('input', drawAlive);
-$('layer-search').addEventListener('input', drawLayers);
 $('to-peak').addEventListener('click', () => { view = [0, count - 1]; moveTo(memory.peak); });
 document.querySelectorAll('button[data-sort]').forEach(b => b.addEventListener('click', () => { sortBy = b.dataset.sort; drawAlive(); }));
-document.querySelectorAll('button[data-layers]').forEach(b => b.addEventListener('click', () => { layersBy = b.dataset.layers; drawLayers(); }));
 window.addEventListener('resize', drawAll);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 document.querySelectorAll('.needs-script').forEach(part => { part.hidden = false; });
+if (page.memories.length > 1) {
+  $('which-part').hidden = false;
+  page.memories.forEach((m, k) => $('which').append(element('option', m.name, { value: k })));
+  $('which').addEventListener('change', () => show(Number($('which').value)));
+}
 if (count > 0) drawAll();
-drawLayers();
