@@ -32,12 +32,12 @@ CachingAllocator::CachingAllocator(SegmentSource& source, AllocatorSettings sett
   add_stream(0);
 }
 
-std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
-  std::int64_t divisions = settings_.roundup_power2_divisions;
-  if (!settings_.roundup_by_interval.empty()) {
-    const auto last = static_cast<int>(settings_.roundup_by_interval.size()) - 1;
+std::int64_t rounded_request(std::int64_t bytes, const AllocatorSettings& settings) {
+  std::int64_t divisions = settings.roundup_power2_divisions;
+  if (!settings.roundup_by_interval.empty()) {
+    const auto last = static_cast<int>(settings.roundup_by_interval.size()) - 1;
     const int log2 = 63 - std::countl_zero(static_cast<std::uint64_t>(bytes));
-    divisions = settings_.roundup_by_interval[static_cast<std::size_t>(std::clamp(log2 - kFirstIntervalLog2, 0, last))];
+    divisions = settings.roundup_by_interval[static_cast<std::size_t>(std::clamp(log2 - kFirstIntervalLog2, 0, last))];
   }
   if (divisions > 1 && bytes > kMinBlockBytes * divisions) return round_to_division(bytes, divisions);
   return round_up(bytes, kMinBlockBytes);
@@ -136,7 +136,8 @@ BlockId CachingAllocator::split_front(BlockId id, std::int64_t bytes) {
     return kNoBlock;
   }
   if (requested > kMaxRequestBytes) throw Error("an allocation of more bytes than any address space has");
-  const std::int64_t bytes = default_rounding_ ? round_up(requested, kMinBlockBytes) : rounded(requested);
+  const std::int64_t bytes =
+      default_rounding_ ? round_up(requested, kMinBlockBytes) : rounded_request(requested, settings_);
   const std::uint32_t pool_id = pool_index(stream, bytes <= kSmallBytes);
   if (collects_garbage() && !pools_[pool_id].small) ++large_lookups_;
 

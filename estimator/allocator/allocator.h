@@ -37,6 +37,9 @@ struct AllocatorSettings {
 /// the key's nearest spelling on what PyTorch would refuse.
 AllocatorSettings parse_alloc_conf(std::string_view text);
 
+/// What is charged for a request at least: a multiple of 512 bytes, or of roundup_power2_divisions.
+std::int64_t rounded_request(std::int64_t bytes, const AllocatorSettings& settings);
+
 /// Where segments come from. Addresses only need to be ordered and distinct.
 class SegmentSource {
  public:
@@ -121,7 +124,6 @@ class CachingAllocator : public BlockAllocator {
     return settings_.garbage_collection_threshold > 0 && settings_.memory_limit_bytes != INT64_MAX;
   }
 
-  std::int64_t rounded(std::int64_t bytes) const;
   std::int64_t segment_bytes(std::int64_t rounded_bytes) const;
   std::int64_t page_bytes(const Pool& pool) const;
   bool splits(const Pool& pool, std::int64_t bytes, std::int64_t rest) const;

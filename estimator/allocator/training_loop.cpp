@@ -129,7 +129,7 @@ class TrainingLoop {
     if (run.evaluates) return evaluate();
     loop_.phase = Phase::start;
     blocks_.note_peak();
-    const bool forward_first = run.like == Like::lightning;  // its closure zeroes gradients before backward
+    const bool forward_first = run.gradients_live_in_forward();
     if (i > 0 && !forward_first) zero_gradients();
     take_batch(i == 0);
     record(Phase::start);

@@ -37,11 +37,17 @@ std::vector<Change> side_by_side(const std::vector<Amount>& base, const std::vec
   return rows;
 }
 
-// Where most of a size were allocated, and whether elsewhere, too.
-std::string most_often(const std::map<std::string, std::int64_t>& lines) {
+// Where those of a size were allocated: "net.py:3 forward", or "24 net.py:3 forward, 12 net.py:9 update".
+std::string places_of(const std::map<std::string, std::int64_t>& lines) {
+  constexpr std::size_t kNamed = 3;
   if (lines.empty()) return "";
-  const auto most = std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
-  return most->first + (lines.size() > 1 ? " and elsewhere" : "");
+  if (lines.size() == 1) return lines.begin()->first;
+  std::vector<std::pair<std::string, std::int64_t>> most(lines.begin(), lines.end());
+  std::ranges::stable_sort(most, std::greater<>(), [](const auto& line) { return line.second; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most.size(), kNamed); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(most[i].second) + " " + most[i].first;
+  return text + (most.size() > kNamed ? ", and elsewhere" : "");
 }
 
 std::vector<OneSided> one_sided(const std::vector<Amount>& base, const std::vector<Amount>& now) {
@@ -56,7 +62,7 @@ std::vector<OneSided> one_sided(const std::vector<Amount>& base, const std::vect
   for (const auto& [bytes, sizes] : by_size) {
     if (sizes.base == sizes.now) continue;
     (void)checked_mul(bytes, sizes.now - sizes.base);
-    rows.push_back({bytes, sizes.base, sizes.now, most_often(sizes.base_lines), most_often(sizes.now_lines)});
+    rows.push_back({bytes, sizes.base, sizes.now, places_of(sizes.base_lines), places_of(sizes.now_lines)});
   }
   std::ranges::stable_sort(rows, std::greater<>(),
                            [](const OneSided& r) { return std::max(r.delta_bytes(), -r.delta_bytes()); });

@@ -33,9 +33,9 @@ struct Difference {
 
 /// Allocations of one size of which a side has more at the peak.
 struct OneSided {
-  std::int64_t bytes = 0;            // of each
-  std::int64_t base = 0, now = 0;    // how many
-  std::string base_where, now_where;  // the line of most of them
+  std::int64_t bytes = 0;             // of each, as asked for
+  std::int64_t base = 0, now = 0;     // how many
+  std::string base_where, now_where;  // the lines of most of them
   std::int64_t delta_bytes() const { return bytes * (now - base); }
 };
 
@@ -45,7 +45,7 @@ struct Differences {
   std::vector<Change> categories, modules;  // of the peak
   std::vector<Change> module_parameters, module_flops;
   std::vector<Change> phases;     // all of them
-  std::vector<OneSided> tensors;  // the most bytes first; their sums are the peak's difference
+  std::vector<OneSided> tensors;  // the most bytes first
   /// Whether a total has changed.
   bool any() const;
 };

@@ -23,8 +23,8 @@ struct Figures {
   std::optional<std::int64_t> parameters, step_flops, step_nanoseconds;
   // What is alive at the allocated peak, in bytes: each list sums to allocated_bytes.
   std::vector<Amount> categories, modules;
-  // Of a run that was recorded, and a plan beside one: peaks of a step's phases, and each allocation that is alive at the
-  // peak, by line.
+  // Of a run that was recorded, and a plan beside one: peaks of a step's phases, and each allocation that is alive at
+  // the peak, by line, in the bytes that were asked for: what is charged depends on where it lies.
   std::vector<Amount> phases, tensors;
   // By the first part of layers' paths; they sum to `parameters` and `step_flops`. Empty where those are absent.
   std::vector<Amount> module_parameters, module_flops;

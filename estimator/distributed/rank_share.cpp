@@ -28,6 +28,8 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
                " ranks",
            "--batch counts all samples of the step; the next possible one is " +
                std::to_string((run.batch / ranks + 1) * ranks));
+  if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
+    refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");

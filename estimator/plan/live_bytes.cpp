@@ -37,6 +37,8 @@ class Levels {
     if (!first) r_.optimizer_state = states({&optimizer_.construction, &optimizer_.first});
     for (const OptimizerProgram& p : optimizer_.first_of) r_.optimizer_state += first ? 0 : states({&p});
     live_ += r_.optimizer_state;
+    const std::int64_t old_gradients = !first && run_.gradients_live_in_forward() ? gradients() : 0;
+    live_ += old_gradients;
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
     std::int64_t held = bytes(s().output) + bytes(s().loss) + bytes(s().model_loss);
@@ -54,6 +56,7 @@ class Levels {
       follow(Phase::forward, r_.forward_peak, r_.forward_end);
       follow(Phase::loss, r_.loss_peak, r_.loss_end);
       if (old_result) live_ -= held;
+      if (pass_ == 0) live_ -= old_gradients;  // zero_grad() comes before backward
       r_.loss_end = live_;
       follow(Phase::backward, r_.backward_peak, r_.backward_end);
       if (pass_ + 1 < passes_.size() && !old_result) live_ -= held;
@@ -69,6 +72,11 @@ class Levels {
  private:
   std::int64_t bytes(BufferId b) const {
     return b == kNone ? 0 : rounded(s().buffers[static_cast<std::size_t>(b)].bytes);
+  }
+  std::int64_t gradients() const {
+    std::int64_t sum = 0;
+    for (const BufferId b : passes_.front().gradients) sum += bytes(b);
+    return sum;
   }
   // Nothing where it is there, or is none.
   void make_constant(BufferId b) {

@@ -13,6 +13,7 @@ namespace gpuplan {
 /// The words of an enum's values in their order, with | between them; a value that no word asks for has none.
 constexpr std::string_view all_words(Mode) { return "train|infer"; }
 constexpr std::string_view all_words(Loop) { return "plain|function|loss_only"; }
+constexpr std::string_view all_words(ZeroGrad) { return "forward|backward"; }
 constexpr std::string_view all_words(Kernels) { return "torch|liger"; }
 constexpr std::string_view all_words(Like) { return "pytorch|trainer|accelerate|lightning"; }
 constexpr std::string_view all_words(Scratch) { return "full|no-cudnn|none"; }

@@ -29,9 +29,9 @@ struct CurveLimit {
 /// One frame of a drawing.
 struct CurveFrame {
   std::string title, x_name;
-  bool bytes = false;       // whether y is an amount of memory, whose ticks are powers of two
-  bool x_log = false;       // x grows by factors
-  bool names_points = false;  // points stand for themselves and are not joined
+  bool bytes = false;                // whether y is an amount of memory, whose ticks are powers of two
+  bool x_log = false;                // x grows by factors
+  bool names_points = false;         // points stand for themselves and are not joined
   std::vector<std::string> x_words;  // where x counts words that are no numbers
   std::function<std::string(double)> y_text;
   std::vector<Curve> curves;

@@ -11,7 +11,8 @@ namespace gpuplan {
 namespace {
 
 std::string number_words(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? format_count(std::llround(value)) : format_figure(value);
+  return value == std::floor(value) && std::abs(value) < 1e15 ? format_count(std::llround(value))
+                                                              : format_figure(value);
 }
 
 }  // namespace
@@ -20,11 +21,13 @@ std::vector<double> ticks_to(double most, bool bytes) {
   constexpr double kSteps = 5;
   if (!(most > 0)) return {0, 1};
   const double raw = most / kSteps;
+  // 1, 2, 5, 10 and so on; of bytes in their unit, up to the next one.
   const double unit = bytes ? std::pow(2.0, std::floor(std::log2(raw) / 10) * 10) : 1;
   const double power = std::pow(10.0, std::floor(std::log10(raw / unit)));
   double step = unit * power * 10;
   for (const double round : {5.0, 2.0, 1.0})
     if (unit * power * round >= raw) step = unit * power * round;
+  if (bytes && step > 500 * unit) step = 1024 * unit;
   std::vector<double> ticks;
   for (int i = 0; ticks.empty() || ticks.back() < most; ++i) ticks.push_back(i * step);
   return ticks;

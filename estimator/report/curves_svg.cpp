@@ -9,8 +9,8 @@ namespace gpuplan {
 namespace {
 
 // In units of the file's own coordinates, about a pixel each.
-constexpr double kPlotLeft = 96, kPlotTop = 64, kPlotWidth = 620, kPlotHeight = 300, kLegendAt = kPlotLeft + kPlotWidth + 24,
-                 kLegendWide = 260, kLegendRow = 19, kBelow = 64;
+constexpr double kPlotLeft = 96, kPlotTop = 64, kPlotWidth = 620, kPlotHeight = 300,
+                 kLegendAt = kPlotLeft + kPlotWidth + 24, kLegendWide = 260, kLegendRow = 19, kBelow = 64;
 constexpr std::size_t kMostInLegend = 14, kMostTicks = 10;
 
 class FrameDrawing {
@@ -47,8 +47,9 @@ class FrameDrawing {
   std::string limit_line(const CurveLimit& limit) const {
     if (limit.y > axes_.y_ticks().back()) return "";
     const std::string at = svg_number(y(limit.y));
-    return "<path class=\"roof lower\" d=\"M" + svg_number(kPlotLeft) + " " + at + " L" + svg_number(kPlotLeft + kPlotWidth) +
-           " " + at + "\"/>\n" + svg_text(kPlotLeft + kPlotWidth - 6, y(limit.y) - 6, "end", limit.name);
+    return "<path class=\"roof lower\" d=\"M" + svg_number(kPlotLeft) + " " + at + " L" +
+           svg_number(kPlotLeft + kPlotWidth) + " " + at + "\"/>\n" +
+           svg_text(kPlotLeft + kPlotWidth - 6, y(limit.y) - 6, "end", limit.name);
   }
 
   // Beside its point; one that would lie on another is left to the tooltip.
@@ -64,8 +65,8 @@ class FrameDrawing {
     std::string path, dots;
     for (const CurvePoint& p : curve.points) {
       path += (path.empty() ? "M" : " L") + svg_number(x(p.x)) + " " + svg_number(y(p.y));
-      dots += "<circle class=\"point\" cx=\"" + svg_number(x(p.x)) + "\" cy=\"" + svg_number(y(p.y)) + "\" r=\"5\" fill=\"" +
-              colour + "\"><title>" + xml_text(p.words) + "</title></circle>\n";
+      dots += "<circle class=\"point\" cx=\"" + svg_number(x(p.x)) + "\" cy=\"" + svg_number(y(p.y)) +
+              "\" r=\"5\" fill=\"" + colour + "\"><title>" + xml_text(p.words) + "</title></circle>\n";
       if (frame_.names_points) dots += name(p);
     }
     if (frame_.names_points || curve.points.size() < 2) return dots;

@@ -13,7 +13,10 @@ constexpr int kPlotRows = 16, kLabelColumns = 11;
 class TextPlot : public StyledScreen {
  public:
   TextPlot(const CurveFrame& frame, const TextStyle& style)
-      : StyledScreen(style), frame_(frame), axes_(frame), columns_(std::clamp(style.width, 50, 110) - kLabelColumns - 2) {
+      : StyledScreen(style),
+        frame_(frame),
+        axes_(frame),
+        columns_(std::clamp(style.width, 50, 110) - kLabelColumns - 2) {
     cells_.assign(static_cast<std::size_t>(columns_ * kPlotRows), " ");
   }
 
@@ -21,8 +24,7 @@ class TextPlot : public StyledScreen {
     draw_lines();
     for (const CurveLimit& limit : frame_.limits) draw_limit(limit);
     for (std::size_t i = 0; i < frame_.curves.size(); ++i)
-      for (const CurvePoint& p : frame_.curves[i].points)
-        cell(column_of(p.x), row_of(p.y)) = paint("1;36", mark(i));
+      for (const CurvePoint& p : frame_.curves[i].points) cell(column_of(p.x), row_of(p.y)) = paint("1;36", mark(i));
     std::string out = "\n  " + paint("1", frame_.title) + "\n";
     for (int row = 0; row < kPlotRows; ++row) {
       out += label(row) + (style_.unicode ? "│" : "|");
@@ -62,7 +64,8 @@ class TextPlot : public StyledScreen {
                  y1 = (1 - axes_.part_of_y(to.y)) * (canvas.dot_rows() - 1);
     const int steps = static_cast<int>(std::max(std::abs(x1 - x0), std::abs(y1 - y0))) + 1;
     for (int i = 0; i <= steps; ++i)
-      canvas.dot(static_cast<int>(x0 + (x1 - x0) * i / steps + 0.5), static_cast<int>(y0 + (y1 - y0) * i / steps + 0.5));
+      canvas.dot(static_cast<int>(x0 + (x1 - x0) * i / steps + 0.5),
+                 static_cast<int>(y0 + (y1 - y0) * i / steps + 0.5));
   }
 
   void draw_limit(const CurveLimit& limit) {
@@ -79,7 +82,8 @@ class TextPlot : public StyledScreen {
     for (const double tick : axes_.y_ticks())
       if (row_of(tick) == row) {
         const std::string words = frame_.y_text(tick);
-        return std::string(static_cast<std::size_t>(std::max<int>(kLabelColumns - static_cast<int>(display_width(words)) - 1, 0)),
+        return std::string(static_cast<std::size_t>(
+                               std::max<int>(kLabelColumns - static_cast<int>(display_width(words)) - 1, 0)),
                            ' ') +
                words + " ";
       }
@@ -96,7 +100,8 @@ class TextPlot : public StyledScreen {
     for (const auto& [value, words] : axes_.x_ticks(static_cast<std::size_t>(columns_) / 8)) {
       const std::string shown = shortened_text(words, 14);
       const auto wide = static_cast<int>(display_width(shown)), have = static_cast<int>(display_width(line));
-      const int at = std::clamp(kLabelColumns + 1 + column_of(value) - wide / 2, 0, kLabelColumns + 1 + columns_ - wide);
+      const int at =
+          std::clamp(kLabelColumns + 1 + column_of(value) - wide / 2, 0, kLabelColumns + 1 + columns_ - wide);
       if (have > kLabelColumns + 1 && at < have + 1) continue;
       line.append(static_cast<std::size_t>(std::max(at - have, 0)), ' ');
       line += shown;

@@ -30,6 +30,28 @@ std::string bytes_table(const std::string& title, const std::vector<Change>& cha
   return table.markdown() + "\n";
 }
 
+std::string phases_table(const Differences& d, const TextStyle& style) {
+  if (d.phases.empty()) return "";
+  TextTable table({kLeft, kRight, kRight, kRight});
+  table.row({"peak of", "base", "now", "Δ"});
+  for (const Change& c : d.phases)
+    table.row(
+        {c.name, styled_bytes(c.base, style), styled_bytes(c.now, style), delta_text(Metric::peak, c.delta(), style)});
+  return table.markdown() + "\n";
+}
+
+std::string tensors_table(const Differences& d, const TextStyle& style) {
+  if (d.tensors.empty()) return "";
+  TextTable table({kRight, kRight, kRight, kRight, kLeft});
+  table.row({"Δ", "tensor", "base", "now", "on one side only"});
+  for (std::size_t i = 0; i < std::min(d.tensors.size(), kMostRows); ++i) {
+    const OneSided& t = d.tensors[i];
+    table.row({delta_text(Metric::peak, t.delta_bytes(), style), styled_bytes(t.bytes, style), format_count(t.base),
+               format_count(t.now), markdown_text(t.now > t.base ? t.now_where : t.base_where)});
+  }
+  return table.markdown() + "\n";
+}
+
 std::string cause_words(const Cause& cause) {
   const std::string place = place_text(cause);
   return markdown_code(place.empty() ? "--set" : place) + " " + markdown_code(cause_text(cause, true));
@@ -93,7 +115,9 @@ std::string diff_md(const DiffReport& report, const TextStyle& style) {
   std::vector<Change> categories = d.categories;
   for (Change& c : categories) c.name = category_words(c.name);
   const std::string tables = bytes_table("alive at the peak", categories, peak, style) +
-                             bytes_table("alive at the peak, by module", d.modules, peak, style);
+                             bytes_table(report.by_line ? "alive at the peak, by line" : "alive at the peak, by module",
+                                         d.modules, peak, style) +
+                             phases_table(d, style) + tensors_table(d, style);
   return tables.empty() ? out
                         : out + "<details><summary>What is alive at the peak</summary>\n\n" + tables + "</details>\n";
 }

@@ -74,7 +74,12 @@ std::string diff_csv(const DiffReport& report) {
   if (!report.differences) return out;
   for (const Difference& d : report.differences->totals) line("total", unit_of(d.metric), d.total);
   for (const Change& c : report.differences->categories) line("peak by category", "bytes", c);
-  for (const Change& c : report.differences->modules) line("peak by module", "bytes", c);
+  for (const Change& c : report.differences->modules)
+    line(report.by_line ? "peak by line" : "peak by module", "bytes", c);
+  for (const Change& c : report.differences->phases) line("peak by phase", "bytes", c);
+  for (const OneSided& t : report.differences->tensors)
+    line("tensors on one side", "tensors of " + std::to_string(t.bytes) + " B",
+         {t.now > t.base ? t.now_where : t.base_where, t.base, t.now});
   for (const Change& c : report.differences->module_parameters) line("params by module", "elements", c);
   for (const Change& c : report.differences->module_flops) line("flop by module", "FLOP", c);
   for (const CauseRow& row : cause_rows(report)) {

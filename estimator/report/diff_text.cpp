@@ -153,7 +153,10 @@ std::string DiffScreen::tensors() const {
     table.row({delta_text(Metric::peak, t.delta_bytes(), style_), styled_bytes(t.bytes, style_), format_count(t.base),
                format_count(t.now), printable_text(t.now > t.base ? t.now_where : t.base_where)});
   }
-  return "\n" + table.text() + (most < all.size() ? "  and " + format_count(static_cast<std::int64_t>(all.size() - most)) + " more sizes: -v shows all\n" : "");
+  return "\n" + table.text() +
+         (most < all.size()
+              ? "  and " + format_count(static_cast<std::int64_t>(all.size() - most)) + " more sizes: -v shows all\n"
+              : "");
 }
 
 // What each of several causes does to the peak by itself.

@@ -16,7 +16,7 @@ std::string plan_json_schema() {
   constexpr std::string_view kKeys = R"(schema:=gpuplan.plan/1 tool:{name version:string}
     model:{name file:string verified:string? parameters trainable_parameters buffers layers checkpointed_blocks:integer}
     run:{mode:$mode batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
-      loop:$loop kernels:$kernels like:$like pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
+      loop:$loop zero_grad:forward|backward kernels:$kernels like:$like pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
       micro_batches:integer checkpoint:string layout:$layout attention:$attention
       master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights? lora:string?
       generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean

@@ -51,8 +51,8 @@ std::string replay_text(const ReplayedRun& run, const TextStyle& style) {
   if (run.checked) out += "  all addresses match the recording\n";
   if (run.replayed.out_of_memory) {
     const OutOfMemory& oom = *run.replayed.out_of_memory;
-    out += "  " + mark_of(false, style) + " out of memory on " + run.gpu + ", beside the CUDA context: " +
-           format_bytes(oom.requested_bytes, style.units) + " requested with " +
+    out += "  " + mark_of(false, style) + " out of memory on " + run.gpu +
+           ", beside the CUDA context: " + format_bytes(oom.requested_bytes, style.units) + " requested with " +
            format_bytes(oom.allocated_bytes, style.units) + " allocated and " +
            format_bytes(oom.reserved_bytes, style.units) + " reserved\n";
   }

@@ -14,9 +14,9 @@ namespace gpuplan {
 
 struct ReplayedRun {
   std::string file, alloc_conf;
-  std::string gpu;                  // --gpu; empty: memory is not limited
-  std::int64_t limit_bytes = 0;     // of it, for PyTorch's segments
-  bool checked = false;             // every address has been compared, and is as recorded
+  std::string gpu;               // --gpu; empty: memory is not limited
+  std::int64_t limit_bytes = 0;  // of it, for PyTorch's segments
+  bool checked = false;          // every address has been compared, and is as recorded
   ReplayReport replayed;
   // Of a snapshot, whose own figures are known.
   std::optional<std::int64_t> peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes, largest_free_bytes;

@@ -29,6 +29,7 @@ Json run_json(const Report& report) {
   json["optimizer"] = training ? Json(name_of(run.optimizer)) : Json(nullptr);
   json["gpu"] = report.gpu ? Json(report.gpu->name) : Json(nullptr);
   json["loop"] = name_of(run.loop);
+  json["zero_grad"] = run.gradients_live_in_forward() ? "backward" : "forward";
   json["kernels"] = name_of(run.kernels);
   json["like"] = name_of(run.like);
   json["pytorch"] = version_text(run.pytorch);

@@ -34,14 +34,15 @@ class Drawing {
     const double height = std::max(kFrameTop + kHeight + 64, kFrameTop + shown * kLine + 24);
     const double width = kLegend + kLegendWidth;
     std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + svg_number(width) + " " +
-                      svg_number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) + "</title>\n";
+                      svg_number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) +
+                      "</title>\n";
     out += kSvgStyle;
     out += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
     out += text(kFrameLeft, 34, "title", shortened_text("Roofline of " + r_.model, 90));
     out += text(
         kFrameLeft, 56, "soft",
-        shortened_text(r_.run + " on " + r_.gpu + ". Each point is a layer in one step; " + "its size grows with its time.",
-                  130));
+        shortened_text(
+            r_.run + " on " + r_.gpu + ". Each point is a layer in one step; " + "its size grows with its time.", 130));
     return out + grid() + roofs() + points() + legend() + "</svg>\n";
   }
 
@@ -127,8 +128,8 @@ class Drawing {
     for (const RooflinePoint& p : r_.points) {
       const double at_x = x(p.intensity), at_y = y(p.flops_per_second), r = radius(p);
       out +=
-          "<circle class=\"point\" cx=\"" + svg_number(at_x) + "\" cy=\"" + svg_number(at_y) + "\" r=\"" + svg_number(r) +
-          "\" fill=\"" + std::string(colour(p.type)) + "\"><title>" +
+          "<circle class=\"point\" cx=\"" + svg_number(at_x) + "\" cy=\"" + svg_number(at_y) + "\" r=\"" +
+          svg_number(r) + "\" fill=\"" + std::string(colour(p.type)) + "\"><title>" +
           xml_text(words(p) + ", " + std::string(p.type) + ": " + format_figure(p.intensity) + " FLOP/byte, " +
                    format_flops_per_second(p.flops_per_second) + ", " + format_tenths(p.per_mille) + " % of the time") +
           "</title></circle>\n";

@@ -63,10 +63,19 @@ Json device_json(const SnapshotReport& r) {
   Json end = reading_json(h.end);
   end.update(
       {{"segments", r.segments}, {"largest_free_bytes", r.largest_free_bytes}, {"inactive_bytes", r.inactive_bytes}});
-  return {{"device", r.device}, {"events", r.events}, {"whole", h.whole},         {"adds_up", h.adds_up},
-          {"peak", peak},       {"end", end},         {"alive_at_peak", alive},   {"alive_by_module", modules}, {"by_lifetime", kinds},
+  return {{"device", r.device},
+          {"events", r.events},
+          {"whole", h.whole},
+          {"adds_up", h.adds_up},
+          {"peak", peak},
+          {"end", end},
+          {"alive_at_peak", alive},
+          {"alive_by_module", modules},
+          {"by_lifetime", kinds},
           {"phases", phases},
-          {"steps", steps},     {"growth", growth},   {"out_of_memory", failures}};
+          {"steps", steps},
+          {"growth", growth},
+          {"out_of_memory", failures}};
 }
 
 }  // namespace

@@ -60,8 +60,15 @@ std::string name_of_curve(const SweepRow& row, std::span<const std::string> name
 template <class Value>
 CurveFrame frame_of(const std::string& title, std::span<const std::string> names, std::span<const SweepRow> rows,
                     const Abscissa& x, bool bytes, Value value_of) {
-  CurveFrame frame{.title = title, .x_name = printable_text(names[x.flag]), .bytes = bytes, .x_log = false,
-                   .names_points = false, .x_words = x.words, .y_text = {}, .curves = {}, .limits = {}};
+  CurveFrame frame{.title = title,
+                   .x_name = printable_text(names[x.flag]),
+                   .bytes = bytes,
+                   .x_log = false,
+                   .names_points = false,
+                   .x_words = x.words,
+                   .y_text = {},
+                   .curves = {},
+                   .limits = {}};
   for (std::string& word : frame.x_words) word = printable_text(word);
   if (bytes)
     frame.y_text = [](double y) { return format_bytes(std::llround(y)); };
@@ -74,10 +81,9 @@ CurveFrame frame_of(const std::string& title, std::span<const std::string> names
     const std::string name = name_of_curve(row, names, x.flag);
     const auto [at, is_new] = numbers.try_emplace(name, frame.curves.size());
     if (is_new) frame.curves.push_back({name, {}});
-    frame.curves[at->second].points.push_back(
-        {x.of(row), *y,
-         frame.x_name + " " + printable_text(row.values[x.flag]) + (name.empty() ? "" : ", " + name) + ": " +
-             frame.y_text(*y)});
+    frame.curves[at->second].points.push_back({x.of(row), *y,
+                                               frame.x_name + " " + printable_text(row.values[x.flag]) +
+                                                   (name.empty() ? "" : ", " + name) + ": " + frame.y_text(*y)});
   }
   double least = HUGE_VAL, last = 0;
   for (Curve& curve : frame.curves) {
@@ -95,8 +101,9 @@ CurveFrame frame_of(const std::string& title, std::span<const std::string> names
 
 std::vector<CurveFrame> sweep_curves(std::span<const std::string> names, std::span<const SweepRow> rows) {
   const Abscissa x = abscissa_of(names, rows);
-  CurveFrame memory = frame_of("Memory that is needed, the CUDA context included", names, rows, x, true,
-                               [](const SweepFigures& f) { return std::optional(static_cast<double>(f.device_bytes)); });
+  CurveFrame memory =
+      frame_of("Memory that is needed, the CUDA context included", names, rows, x, true,
+               [](const SweepFigures& f) { return std::optional(static_cast<double>(f.device_bytes)); });
   std::map<std::int64_t, std::string> limits;
   const auto gpu = static_cast<std::size_t>(std::ranges::find(names, "gpu") - names.begin());
   for (const SweepRow& row : rows)

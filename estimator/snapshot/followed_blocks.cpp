@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <iterator>
 
+#include "estimator/allocator/allocator_constants.h"
+
 namespace gpuplan {
-namespace {
 
-constexpr std::int64_t kBlock = 512, kMostSmall = 1 << 20;  // kMinBlockSize, kSmallSize
-
-// should_split(), where max_split_size_mb says nothing.
-bool is_split_off(std::int64_t rounded, std::int64_t rest, bool expandable) {
-  return rounded <= kMostSmall || expandable ? rest >= kBlock : rest > kMostSmall;
+std::int64_t FollowedBlocks::rounded(std::int64_t bytes) const {
+  return std::max(kMinBlockBytes, rounded_request(bytes, settings_));
 }
 
-}  // namespace
-
-std::int64_t rounded_to_block(std::int64_t bytes) { return std::max(kBlock, (bytes + kBlock - 1) / kBlock * kBlock); }
+// should_split().
+bool FollowedBlocks::is_split_off(std::int64_t rounded, std::int64_t rest) const {
+  if (rounded <= kSmallBytes || settings_.expandable_segments) return rest >= kMinBlockBytes;
+  return rounded < settings_.max_split_bytes && rest > kSmallBytes;
+}
 
 void FollowedBlocks::lose() {
   lost_ = true;
@@ -62,8 +62,8 @@ void FollowedBlocks::remove_memory(std::uint64_t address, std::int64_t bytes) {
     at->second = static_cast<std::int64_t>(address - at->first);
 }
 
-std::int64_t FollowedBlocks::allocate(std::uint64_t address, std::int64_t bytes, bool expandable) {
-  const std::int64_t rounded = rounded_to_block(bytes);
+std::int64_t FollowedBlocks::allocate(std::uint64_t address, std::int64_t bytes) {
+  const std::int64_t rounded = this->rounded(bytes);
   if (lost_) return rounded;
   const auto at = free_.find(address);
   if (at == free_.end() || at->second < rounded) {
@@ -71,7 +71,7 @@ std::int64_t FollowedBlocks::allocate(std::uint64_t address, std::int64_t bytes,
     return rounded;
   }
   const std::int64_t rest = at->second - rounded;
-  const std::int64_t charged = is_split_off(rounded, rest, expandable) ? rounded : at->second;
+  const std::int64_t charged = is_split_off(rounded, rest) ? rounded : at->second;
   free_.erase(at);
   if (charged == rounded && rest > 0) free_.emplace(address + static_cast<std::uint64_t>(rounded), rest);
   charged_[address] = charged;

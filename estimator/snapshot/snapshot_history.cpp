@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "estimator/allocator/allocator.h"
+#include "estimator/base/error.h"
 #include "estimator/base/format.h"
 #include "estimator/snapshot/followed_blocks.h"
 
@@ -13,10 +15,22 @@ namespace {
 // Errors of memory at which free blocks are looked through: a loop that tries again has thousands.
 constexpr std::size_t kLookedAt = 64;
 
+// Those of another release may be unknown here; whether the sizes are right is told by the end.
+AllocatorSettings settings_of(const Snapshot& snapshot) {
+  AllocatorSettings settings;
+  try {
+    settings = parse_alloc_conf(snapshot.alloc_conf);
+  } catch (const Error&) {
+    settings = {};
+  }
+  settings.expandable_segments = snapshot.expandable_segments;
+  return settings;
+}
+
 class Follower {
  public:
   Follower(const Snapshot& snapshot, std::size_t device)
-      : snapshot_(snapshot), device_(device), events_(snapshot.events_of(device)) {}
+      : snapshot_(snapshot), device_(device), events_(snapshot.events_of(device)), blocks_(settings_of(snapshot)) {}
 
   SnapshotHistory follow() {
     for (const SnapshotSegment& segment : snapshot_.segments) {
@@ -82,7 +96,7 @@ class Follower {
   void add_before(std::uint64_t address, std::int64_t bytes, std::int64_t requested, std::uint32_t stack) {
     alive_[address] = {static_cast<std::uint32_t>(history_.tensors.size()), false};
     history_.tensors.push_back(
-        {.address = address, .bytes = rounded_to_block(bytes), .requested_bytes = requested, .stack = stack});
+        {.address = address, .bytes = blocks_.rounded(bytes), .requested_bytes = requested, .stack = stack});
   }
 
   // What the events change in all.
@@ -126,7 +140,7 @@ class Follower {
   }
 
   void made(std::uint32_t i, const SnapshotEvent& e) {
-    const std::int64_t bytes = blocks_.allocate(e.address, e.bytes, snapshot_.expandable_segments);
+    const std::int64_t bytes = blocks_.allocate(e.address, e.bytes);
     alive_[e.address] = {static_cast<std::uint32_t>(history_.tensors.size()), false};
     history_.tensors.push_back({.address = e.address,
                                 .bytes = bytes,

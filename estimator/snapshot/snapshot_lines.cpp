@@ -13,7 +13,9 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 // A line that somebody wrote: of Python, or of a model that was planned.
 bool is_source(std::string_view file) {
   constexpr std::string_view kOthers[] = {".cpp", ".cc", ".h", ".cu", ".c"};
-  return !file.empty() && !contains(file, ".so") && file != "??" &&
+  const std::string_view name = file.substr(file.find_last_of('/') + 1);
+  const bool interpreter = name.starts_with("python") && !contains(name, ".py");
+  return !file.empty() && !contains(file, ".so") && file != "??" && !interpreter &&
          std::ranges::none_of(kOthers, [&](std::string_view ending) { return file.ends_with(ending); });
 }
 
@@ -34,7 +36,8 @@ bool asks(std::string_view symbol) {
          !contains(symbol, "allocate");
 }
 
-// "conv" of a frame in ".../torch/nn/modules/conv.py", whose frames are calls of a module; those that only pass calls on are none.
+// "conv" of a frame in ".../torch/nn/modules/conv.py", whose frames are calls of a module; those that only pass calls
+// on are none.
 std::string_view module_in(std::string_view file, std::string_view function) {
   constexpr std::string_view kFolder = "torch/nn/modules/", kEnding = ".py";
   const std::size_t at = file.find(kFolder);
@@ -80,7 +83,8 @@ std::vector<SnapshotLine> lines_of(const Snapshot& snapshot) {
   lines.reserve(snapshot.stack_ends.size());
   for (std::uint32_t stack = 0; stack < snapshot.stack_ends.size(); ++stack) lines.push_back(line_of(snapshot, stack));
   // Where others have one, what has none was allocated by a thread of autograd's (stacks="python").
-  if (lines.size() > 1) lines[kNoStack] = {.text = "backward", .file = "", .line = 0, .module = "", .backward = true, .optimizer = false};
+  if (lines.size() > 1)
+    lines[kNoStack] = {.text = "backward", .file = "", .line = 0, .module = "", .backward = true, .optimizer = false};
   return lines;
 }
 

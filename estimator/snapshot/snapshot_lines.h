@@ -13,7 +13,7 @@ struct SnapshotLine {
   std::string text;  // "train.py:23 step"; of backward "backward", with the kernel's C++ name where there is one
   std::string file;  // as recorded; empty where no line of Python is known
   std::int32_t line = 0;
-  std::string module;  // "torch.nn.modules.conv", the innermost whose forward this is; empty: none is known
+  std::string module;      // "torch.nn.modules.conv", the innermost whose forward this is; empty: none is known
   bool backward = false;   // allocated by autograd's engine
   bool optimizer = false;  // within torch.optim
 };

@@ -1,4 +1,5 @@
-// A snapshot written while an allocator runs, as PyTorch records one: what plans, replays and learned traces are shown by.
+// A snapshot written while an allocator runs, as PyTorch records one: what plans, replays and learned traces are shown
+// by.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 
 namespace gpuplan {
 
-/// Of one device. It is the source of the allocator's segments; who drives the allocator tells it the rest. Time is counted
-/// in events, unless it is set.
+/// Of one device. It is the source of the allocator's segments; who drives the allocator tells it the rest. Time is
+/// counted in events, unless it is set.
 class SnapshotRecorder final : public SegmentSource {
  public:
   SnapshotRecorder(std::string name, SegmentOrder order, std::int64_t capacity_bytes = INT64_MAX);

@@ -60,7 +60,7 @@ SnapshotKind kind_of(const SnapshotTensor& t, const std::vector<OptimizerStep>& 
   const std::uint32_t last = steps.back().end;
   const bool stays = t.freed == kNotFreed || t.freed >= last;
   if (t.made == kBeforeHistory) return stays ? SnapshotKind::kept : SnapshotKind::passing;
-  const auto next = std::ranges::lower_bound(steps, t.made, {}, &OptimizerStep::end);
+  const auto next = std::ranges::upper_bound(steps, t.made, {}, &OptimizerStep::end);
   if (next == steps.end()) return SnapshotKind::passing;
   if (t.made >= next->begin)
     return t.freed == kNotFreed || t.freed >= next->end ? SnapshotKind::optimizer : SnapshotKind::passing;
@@ -233,8 +233,8 @@ SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std
     report.steps_by_lines = !steps.empty();
   }
   report.alive = shares_of(history, lines, line_in_words);
-  report.modules =
-      shares_of(history, lines, [](const SnapshotTensor&, const SnapshotLine& l) { return std::string_view(l.module); });
+  report.modules = shares_of(history, lines,
+                             [](const SnapshotTensor&, const SnapshotLine& l) { return std::string_view(l.module); });
   for (SnapshotShare& share : report.alive)
     if (const auto line = std::ranges::find(lines, share.text, &SnapshotLine::text); line != lines.end())
       share.file = line->file, share.line = line->line;
@@ -250,8 +250,7 @@ SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std
     const auto step = std::ranges::upper_bound(steps, history.peak_event, {}, &OptimizerStep::end);
     if (history.peak_event != kBeforeHistory) report.peak_step = static_cast<std::int32_t>(step - steps.begin()) + 1;
     const auto shown = step == steps.end() ? std::prev(step) : step;
-    report.phases =
-        phases_of(changes, events, shown == steps.begin() ? 0 : std::prev(shown)->end, *shown, lines);
+    report.phases = phases_of(changes, events, shown == steps.begin() ? 0 : std::prev(shown)->end, *shown, lines);
   }
   for (const SnapshotOutOfMemory& reading : history.out_of_memory)
     report.failures.push_back(failure_of(snapshot, device, history, reading, lines[events[reading.event].stack],

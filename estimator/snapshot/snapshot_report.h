@@ -12,8 +12,8 @@
 
 namespace gpuplan {
 
-/// Told by lifetimes, where the optimizer's steps are marked (Optimizer.step#... of torch.profiler's record_function) or
-/// torch.optim allocates in each.
+/// Told by lifetimes, where the optimizer's steps are marked (Optimizer.step#... of torch.profiler's record_function)
+/// or torch.optim allocates in each.
 enum class SnapshotKind : std::uint8_t { kept, optimizer, gradient, passing };
 constexpr std::size_t kSnapshotKinds = 4;
 /// "parameters and what else is kept", ...
@@ -56,14 +56,14 @@ struct SnapshotPhase {
 struct SnapshotReport {
   std::size_t device = 0, events = 0;
   SnapshotHistory history;
-  std::string peak_at;               // the line of the allocation
-  std::int32_t peak_step = 0;        // from 1; 0: steps are not marked
-  std::vector<SnapshotShare> alive;  // at the peak, by line, the largest first
+  std::string peak_at;                 // the line of the allocation
+  std::int32_t peak_step = 0;          // from 1; 0: steps are not marked
+  std::vector<SnapshotShare> alive;    // at the peak, by line, the largest first
   std::vector<SnapshotShare> modules;  // the same by torch.nn's module, as far as frames tell; empty where none does
-  std::vector<std::int64_t> kinds;   // bytes by SnapshotKind; empty where no step is marked
+  std::vector<std::int64_t> kinds;     // bytes by SnapshotKind; empty where no step is marked
   std::vector<SnapshotStep> steps;
   bool steps_by_lines = false;         // nothing is marked (PyTorch 2.1), and torch.optim's own allocations tell them
-  std::vector<SnapshotPhase> phases;  // of the step of the peak, or of the last; empty where backward is not told
+  std::vector<SnapshotPhase> phases;   // of the step of the peak, or of the last; empty where backward is not told
   std::vector<SnapshotGrowth> growth;  // lines that hold more after every step, the fastest first
   std::vector<SnapshotFailure> failures;
   std::int64_t segments = 0, largest_free_bytes = 0, inactive_bytes = 0;  // at the end

@@ -9,8 +9,9 @@
 
 namespace gpuplan {
 
-/// An event's line is its number in the snapshot, from 1; 0 where it is none of it. What is there before the history is made first, in one allocation each, where it lies. Throws Error: more events
-/// than a trace may have, or memory that two segments share.
+/// An event's line is its number in the snapshot, from 1; 0 where it is none of it. What is there before the history is
+/// made first, in one allocation each, where it lies. Throws Error: more events than a trace may have, or memory that
+/// two segments share.
 Trace trace_of(const Snapshot& snapshot, std::size_t device);
 
 struct ReplayWithin {

@@ -53,6 +53,9 @@ enum class Loop { plain, function, loss_only };
 /// Whose training loop takes the steps: that of PyTorch's tutorials, transformers' Trainer, a loop of one's own with
 /// accelerate, or Lightning's.
 enum class Like : std::uint8_t { pytorch, trainer, accelerate, lightning };
+/// When gradients are zeroed: before the forward, or between it and backward, as PyTorch's ImageNet example and
+/// torchvision's training scripts do, so that those of the last step are alive in the forward.
+enum class ZeroGrad : std::uint8_t { forward, backward };
 /// Lightning's plugin says torch.autocast(cache_enabled=False) (pytorch/plugins/precision/amp.py).
 constexpr bool caches_casts(Like like) { return like != Like::lightning; }
 constexpr bool uses_accelerate(Like like) { return like == Like::trainer || like == Like::accelerate; }
@@ -137,6 +140,11 @@ struct RunConfig {
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;
+  ZeroGrad zero_grad = ZeroGrad::forward;
+  /// Lightning's closure zeroes gradients before backward, too.
+  bool gradients_live_in_forward() const {
+    return mode == Mode::train && (zero_grad == ZeroGrad::backward || like == Like::lightning);
+  }
   Like like = Like::pytorch;
   Kernels kernels = Kernels::torch;  // of the model, which was read accordingly
   Scratch scratch = Scratch::full;

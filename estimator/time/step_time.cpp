@@ -262,7 +262,8 @@ std::optional<ModelledTimes> modelled_times(const RankStep& step, HostCopy copy)
   std::optional<TimedStep> timed = timed_step(step, step_update(step.graph, step.schedule(), step.optimizer), copy, {});
   if (!timed) return std::nullopt;
   const StepTime& time = timed->time;
-  return ModelledTimes{std::move(timed->last_micro_batch), time.copy_seconds, time.clip_seconds, time.optimizer_seconds};
+  return ModelledTimes{std::move(timed->last_micro_batch), time.copy_seconds, time.clip_seconds,
+                       time.optimizer_seconds};
 }
 
 }  // namespace gpuplan

@@ -121,7 +121,8 @@ class Replay {
       }
       ++plan_.events;
       if (event.kind == EventKind::free) {
-        if (recorder_ != nullptr) recorder_->released(allocator_.address(blocks_[event.tensor]), stream_of(event.tensor));
+        if (recorder_ != nullptr)
+          recorder_->released(allocator_.address(blocks_[event.tensor]), stream_of(event.tensor));
         allocator_.release(blocks_[event.tensor]);
         blocks_[event.tensor] = kNoBlock;
       } else if (!allocate(section, event)) {

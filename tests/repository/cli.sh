@@ -687,6 +687,21 @@ assert {e["name"] for e in t["traceEvents"] if e["ph"] == "X"} >= {"forward", "b
 expect 0 '"traceEvents"' zoo:mlp -b 8 --format trace
 expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle -o memviz:"$work/x.pickle"
 expect 2 'cannot write the format memviz' fit zoo:resnet50 --gpu t4 --format memviz
+expect 2 'zeroes gradients itself' zoo:resnet18 -b 8 --gpus 2 --zero 2 --zero-grad backward
+expect 2 'zero-grad is that of --like trainer' zoo:gpt2 -b 2 --like trainer --zero-grad backward
+expect 2 'zero-grad is for training' zoo:resnet18 --mode infer --zero-grad backward
+expect 2 'forward or backward' zoo:resnet18 --zero-grad never
+expect 2 'a trace records one fixed run' tests/learned/gpt2.trace --batch 4 --zero-grad backward
+expect 0 'at forward of' zoo:resnet18 -b 16 --opt adam --gpu l4 --zero-grad backward
+expect 0 'Samples a second' sweep zoo:resnet18 --over batch=8,16 --gpu l4 --plot --ascii -q
+expect 2 'plot draws below a table' sweep zoo:resnet18 --over batch=8,16 --plot --format json
+expect 2 'SVG files need --roofline' layers zoo:resnet18 --gpu l4 -o svg:"$work/x.svg"
+expect 2 'this command cannot write the format html' gpus -o "$work/x.html"
+expect 2 'this command cannot write the format svg' fit zoo:resnet18 -o "$work/x.svg"
+expect 2 'cannot write the format html' fit zoo:resnet18 --solve batch -o "$work/x.html"
+expect 2 'replay writes text, JSON or HTML' replay tests/snapshots/plain-2.15.pickle --format csv
+expect 2 'html is for several, too' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle --format json
+expect 2 'a page is made of it by gpuplan plan' shadow --learn "$work/x.trace" --vary batch=1,2 -o "$work/x.html" -- true
 expect 2 'cannot write the format memviz' zoo:gpt2 -b 8 --gpus 2 --pp 2 -o memviz:"$work/x.pickle"
 expect 2 'are not there with --canonical' zoo:mlp -b 8 --canonical --format html
 expect 2 'PyTorch.s caching allocator' zoo:mlp -b 8 --allocator exact -o memviz:"$work/x.pickle"

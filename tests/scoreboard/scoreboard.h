@@ -89,6 +89,7 @@ Scored score_evaluations(const std::string& root);
 Scored score_parallel(const std::string& root);
 /// tests/learned: models learned at small batches, planned at batch 64.
 Scored score_learned(const std::string& root);
+Scored score_readings(const std::string& root);
 
 /// A folder of recordings in the form that tests/recorders/compare_pytorch.py writes: env.json and models.json. `gpu`
 /// is its name in configs/gpus.

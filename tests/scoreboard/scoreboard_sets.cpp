@@ -60,6 +60,7 @@ std::vector<ScoreSet> score_sets(const std::string& root) {
   sets.push_back({"learned h200", "models learned at small batches, at batch 64", [=] { return score_learned(root); }});
   sets.push_back({"compared h200", "runs of `tests/recorders/compare_pytorch.py` under `gpuplan shadow`",
                   [=] { return score_reference(root, "tests/shadow/compare_pytorch/h200", "h200"); }});
+  sets.push_back({"readings", "runs that were added with `tools/add_reading`", [=] { return score_readings(root); }});
   for (const std::string& gpu : reference_gpus(root))
     sets.push_back({"reference " + gpu, "runs on a real " + gpu_title(gpu),
                     [=] { return score_reference(root, "tests/reference/" + gpu, gpu); }});

@@ -84,7 +84,8 @@ void tell_parts(const SnapshotReport& report, const std::vector<SnapshotLine>& l
   for (const SnapshotShare& share : report.alive) figures.modules.push_back({share.text, share.bytes});
   for (const SnapshotPhase& phase : report.phases) figures.phases.push_back({phase.name, phase.peak_bytes});
   for (const SnapshotTensor& t : report.history.tensors)
-    if (t.alive_after(report.history.peak_event)) figures.tensors.push_back({lines[t.stack].text, t.bytes});
+    if (t.alive_after(report.history.peak_event))
+      figures.tensors.push_back({lines[t.stack].text, t.requested_bytes > 0 ? t.requested_bytes : t.bytes});
   complete(figures.categories, figures.allocated_bytes);
   complete(figures.modules, figures.allocated_bytes);
 }

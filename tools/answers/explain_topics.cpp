@@ -208,6 +208,8 @@ constexpr ExplainTopic kTopics[] = {
              out and loss live until they are assigned again, so the old output is still alive in the next forward
   function   the step is a function: its local variables are freed when it returns
   loss_only  loss = criterion(model(x), y): the output is freed once the loss is computed
+  --zero-grad backward  optimizer.zero_grad() stands between the forward and backward, as in PyTorch's ImageNet example
+             and torchvision's training scripts: the last step's gradients are alive in the forward
   With --mode infer the output is freed before the next forward, unless --loop plain is given.
 
   --like plans the loop of a library. Each of these copies every batch to the GPU, labels included, while the last one
@@ -241,10 +243,12 @@ constexpr ExplainTopic kTopics[] = {
   ulimit -f or a signal leaves the old file intact. Pipes and devices, /dev/stdout and /dev/fd/N are written directly.
   Of a symbolic link the target is replaced. A file that cannot be renamed, such as a single-file mount in a container,
   is overwritten in place.
-  -o FILE.json, .csv, .md and .txt are reports, for scripts and pages. Of plan and snapshot there are also
-    FILE.html                    a page: memory over the events, what is alive at each, the allocator's segments
+  -o FILE.json, .csv, .md and .txt are reports, for scripts and pages. FILE.html, of plan, snapshot, fit, sweep, diff,
+  check, shadow, replay and validate, is a page: memory over the events, what is alive at each, the allocator's segments,
+  drawings, and each list of the JSON as a table. FILE.svg is a drawing: of sweep, and of layers --roofline. Of plan,
+  snapshot and learned traces there are also
     memviz:FILE, FILE.pickle     a memory snapshot as PyTorch writes it, for pytorch.org/memory_viz
-    trace:FILE                   for ui.perfetto.dev and chrome://tracing
+    trace:FILE                   for ui.perfetto.dev and chrome://tracing, with modelled times where a GPU is named
     FILE.speedscope.json, FILE.folded    bytes at the peak by stack, for speedscope.app and flamegraph.pl
   The word before the colon works with every name: html:page. --format writes one of them to standard output.
   -o never replaces a model, a budget, a trace or a script (exit code 2) unless --force is given. import and init do

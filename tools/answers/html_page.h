@@ -17,7 +17,7 @@ struct HtmlPage {
   std::string text;         // the report as a terminal shows it
   std::string report_json;  // as --format json prints it; its lists are the page's tables
   std::vector<std::pair<std::string, std::string>> drawings;  // a heading, and an SVG
-  bool memory_first = true;           // before drawings and tables
+  bool memory_first = true;                                   // before drawings and tables
   std::vector<std::string> memories;                          // memory_page_json() of each run or plan
 };
 

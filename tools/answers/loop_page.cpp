@@ -87,7 +87,8 @@ void finish_loop(BatchSteps& made, const Planning& planning, const RunOptions& o
 
 int print_loop(const LengthsReport& r, bool strict, const OutputOptions& output) {
   const bool clean = show_warnings(r.warnings, output.quiet, strict);
-  for (const OutputFile& file : files_of(output)) write_report(file, render(r, file.format, file_style(output), output));
+  for (const OutputFile& file : files_of(output))
+    write_report(file, render(r, file.format, file_style(output), output));
   write_stdout(render(r, format_of(output), terminal_style(output), output));
   return clean && r.fits() ? 0 : 1;
 }

@@ -20,8 +20,8 @@ std::string run_page(const SnapshotPage& page, const Snapshot& snapshot, const s
 /// Of several snapshots, such as those of the ranks of a run, each with its memory_page_json().
 std::string runs_page(const std::vector<SnapshotPage>& pages, std::vector<std::string> memories,
                       const std::string& command, const std::string& text);
-/// Of a page of several plans, under a name: memory_page_json() of the plan's settled step. Empty under an allocator that has
-/// no events.
+/// Of a page of several plans, under a name: memory_page_json() of the plan's settled step. Empty under an allocator
+/// that has no events.
 std::string memory_of(const std::string& name, const Plan& plan);
 /// A page holds so many bytes of them; what comes later has its figures only.
 constexpr std::size_t kMostMemory = std::size_t{12} << 20U;

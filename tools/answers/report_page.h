@@ -1,5 +1,5 @@
-// The HTML page of a command's report: its verdict, drawings, memory event by event where it has that, and its JSON's lists
-// as tables.
+// The HTML page of a command's report: its verdict, drawings, memory event by event where it has that, and its JSON's
+// lists as tables.
 #pragma once
 
 #include <string>

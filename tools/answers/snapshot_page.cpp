@@ -121,7 +121,8 @@ int print_snapshots(const SnapshotQuestion& question, const OutputOptions& given
     if (several) {
       for (const SnapshotReport& r : page.devices)
         if (!viewers.empty())
-          memories.push_back(memory_page_json(name + ", GPU " + std::to_string(r.device), snapshot, r.device, PagePart::all));
+          memories.push_back(
+              memory_page_json(name + ", GPU " + std::to_string(r.device), snapshot, r.device, PagePart::all));
       continue;
     }
     for (const OutputFile& file : files) write_report(file, render_page(page, file.format, file_style(output), rows));

@@ -164,7 +164,8 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
   tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);
   const bool clean = show_warnings(report.warnings, output.quiet, run.strict);
-  for (const OutputFile& file : files_of(output)) write_report(file, render(report, file.format, file_style(output), output));
+  for (const OutputFile& file : files_of(output))
+    write_report(file, render(report, file.format, file_style(output), output));
   write_stdout(render(report, format_of(output), terminal_style(output), output));
   return clean && report.fits() ? 0 : 1;
 }

@@ -26,6 +26,7 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--mode", !o.mode.empty()},
                                                 {"--clip-grad-norm", !o.clip.empty()},
                                                 {"--loop", !o.loop.empty()},
+                                                {"--zero-grad", !o.zero_grad.empty()},
                                                 {"--scratch", !o.scratch.empty()},
                                                 {"--allocator", !o.allocator.empty()},
                                                 {"--pytorch", !o.pytorch.empty()},

@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-/// Writes each; `make` is called where there is one, `page` makes its HTML report, and `timed`, where times are known, what
-/// a trace has of it. Returns whether one went to standard output, which then has nothing else. Throws Error.
+/// Writes each; `make` is called where there is one, `page` makes its HTML report, and `timed`, where times are known,
+/// what a trace has of it. Returns whether one went to standard output, which then has nothing else. Throws Error.
 bool write_viewers(const std::vector<ViewerFile>& files, const std::function<Snapshot()>& make,
                    const std::function<std::string(const Snapshot&)>& page,
                    const std::function<TimedSnapshot()>& timed = {});

@@ -16,12 +16,11 @@ namespace {
 constexpr std::size_t kMostOfComment = 65'536;
 
 const Choices<CheckFormat>& formats() {
-  static const Choices<CheckFormat> words = {
-      {"table", CheckFormat::table},   {"json", CheckFormat::json},
-      {"md", CheckFormat::md},         {"github", CheckFormat::github},
-      {"gitlab", CheckFormat::gitlab}, {"junit", CheckFormat::junit},
-      {"sarif", CheckFormat::sarif},   {"openmetrics", CheckFormat::openmetrics},
-      {"html", CheckFormat::html}};
+  static const Choices<CheckFormat> words = {{"table", CheckFormat::table},   {"json", CheckFormat::json},
+                                             {"md", CheckFormat::md},         {"github", CheckFormat::github},
+                                             {"gitlab", CheckFormat::gitlab}, {"junit", CheckFormat::junit},
+                                             {"sarif", CheckFormat::sarif},   {"openmetrics", CheckFormat::openmetrics},
+                                             {"html", CheckFormat::html}};
   return words;
 }
 

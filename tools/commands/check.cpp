@@ -193,8 +193,8 @@ int run_check(CheckOptions options) {
   refuse_clashing_files(files, subject);
   const std::vector<const Check*> checks = chosen(subject.budget, names);
   std::optional<Baseline> base = baseline_of(options, subject);
-  const bool has_page = format == CheckFormat::html ||
-                        std::ranges::find(files, CheckFormat::html, &CheckFile::format) != files.end();
+  const bool has_page =
+      format == CheckFormat::html || std::ranges::find(files, CheckFormat::html, &CheckFile::format) != files.end();
   CheckReport report = run_checks(checks, subject, base, options, has_page);
   if (base && !of_line && names.empty()) name_checks_that_are_gone(*base, subject.budget, report);
   refuse_empty_gate(report, base.has_value());

@@ -159,7 +159,8 @@ int run_diff(const DiffOptions& options) {
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output), options.output, memories));
+  for (const OutputFile& file : files)
+    write_report(file, render(report, file.format, file_style(options.output), options.output, memories));
   write_stdout(render(report, format, style, options.output, memories));
   if (!clean || !report.within_limits()) return 1;
   return options.exit_code && report.differs() ? 1 : 0;

@@ -152,8 +152,15 @@ FitAnswer make_fit_report(const FitOptions& options) {
 
 // What a million samples cost, and how fast they are.
 std::string cost_and_speed(const FitReport& report) {
-  CurveFrame frame{.title = "Cost of a million samples over speed, modelled", .x_name = "samples a second", .bytes = false,
-                   .x_log = true, .names_points = true, .x_words = {}, .y_text = {}, .curves = {}, .limits = {}};
+  CurveFrame frame{.title = "Cost of a million samples over speed, modelled",
+                   .x_name = "samples a second",
+                   .bytes = false,
+                   .x_log = true,
+                   .names_points = true,
+                   .x_words = {},
+                   .y_text = {},
+                   .curves = {},
+                   .limits = {}};
   frame.y_text = [](double usd) { return format_figure(usd) + " USD"; };
   Curve rows;
   for (const FitRow& row : report.fit.rows) {
@@ -312,7 +319,8 @@ int run_fit(FitOptions options) {
     style.interactive = true;  // a pipe has all columns, unless it is told how wide it is
   const FitAnswer answer = make_fit_report(options);
   const FitReport& report = answer.report;
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output), options.output));
+  for (const OutputFile& file : files)
+    write_report(file, render(report, file.format, file_style(options.output), options.output));
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
   if (engine != Engine::none) return emit_job(answer, options, engine, job_files);
   const std::optional<std::size_t> chosen = report.fit.chosen;

@@ -284,7 +284,7 @@ int run_shadow(const ShadowOptions& options) {
                                                                               .max_peak_bytes = run.max_peak_bytes,
                                                                               .catalog = gpu_table()});
   if (to_stderr && !only_a_problem(report)) write_stderr("\n" + render(report, format, style, options, {}));
-  for (const OutputFile& file : files) 
+  for (const OutputFile& file : files)
     write_report(file, render(report, file.format, file_style(options.output), options, finished.memories));
   if (!to_stderr) write_stdout(render(report, format, style, options, finished.memories));
   if (finished.unwritten) throw *finished.unwritten;

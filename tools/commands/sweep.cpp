@@ -190,14 +190,15 @@ class Sweep {
     std::vector<std::string> warnings;
     for (const auto& [warning, times] : points_.warnings()) warnings.push_back(warning);
     const std::string count = format_count(static_cast<std::int64_t>(rows.size())) + " points";
-    return report_page({.text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
-                        .json = list_of_lines(sweep_json_lines(names_, rows)),
-                        .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
-                        .good = !limited || fitting > 0,
-                        .notes = std::move(warnings),
-                        .drawings = {{"Over the points", curves_svg("Sweep of " + model(), sweep_curves(names_, rows))}},
-                        .memories = memories(rows)},
-                       options_.output);
+    return report_page(
+        {.text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
+         .json = list_of_lines(sweep_json_lines(names_, rows)),
+         .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
+         .good = !limited || fitting > 0,
+         .notes = std::move(warnings),
+         .drawings = {{"Over the points", curves_svg("Sweep of " + model(), sweep_curves(names_, rows))}},
+         .memories = memories(rows)},
+        options_.output);
   }
   // As many as a page holds.
   std::vector<std::string> memories(std::span<const SweepRow> rows) const {
@@ -214,7 +215,8 @@ class Sweep {
   }
   std::string plots() const {
     std::string out;
-    for (const CurveFrame& frame : sweep_curves(names_, rows_)) out += curves_text(frame, terminal_style(options_.output));
+    for (const CurveFrame& frame : sweep_curves(names_, rows_))
+      out += curves_text(frame, terminal_style(options_.output));
     return out;
   }
 
@@ -239,7 +241,8 @@ void take_lists(SweepOptions& options) {
 
 int run_sweep(SweepOptions options) {
   if (options.plot && format_of(options.output) != Format::table)
-    throw Error("--plot draws below a table", ErrorKind::usage).help("-o FILE.svg draws into a file beside any --format");
+    throw Error("--plot draws below a table", ErrorKind::usage)
+        .help("-o FILE.svg draws into a file beside any --format");
   refuse_learned_trace({options.run.model, options.run.piped});
   take_lists(options);
   if (options.over.empty())

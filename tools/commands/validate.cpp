@@ -99,10 +99,10 @@ std::string page_of(const Validation& validation, double tolerance, const Valida
   return report_page(
       {.text = validation_text(validation, tolerance, file_style(options.output), table),
        .json = validation_json(validation, tolerance, kVersion),
-       .verdict = mark_of(holds, {}) + (validation.ran_out ? " It ran out of memory"
-                                        : holds            ? " What was predicted was measured, within " + options.tolerance
-                                                           : " What was measured is not what was predicted, within " +
-                                                                 options.tolerance),
+       .verdict =
+           mark_of(holds, {}) + (validation.ran_out ? " It ran out of memory"
+                                 : holds            ? " What was predicted was measured, within " + options.tolerance
+                                         : " What was measured is not what was predicted, within " + options.tolerance),
        .good = holds,
        .notes = std::move(notes),
        .drawings = {},

@@ -20,7 +20,7 @@ struct OutputOptions {
   std::string format, units, color, width, sort, depth, rows, columns;
   std::vector<std::string> files;
   bool bytes = false, ascii = false, quiet = false, verbose = false, force = false;
-  bool timeline = false;  // of plan
+  bool timeline = false;                       // of plan
   bool has_page = false, has_drawing = false;  // whether the command writes HTML, and SVG
   std::string command;                         // as it was given, for a page: given_command()
 };

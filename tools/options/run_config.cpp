@@ -37,7 +37,8 @@ void refuse_training_flags(const RunOptions& o) {
                                                 {"--master", !o.master.empty()},
                                                 {"--optimizer-in-backward", o.optimizer_in_backward},
                                                 {"--lora", !o.lora.empty()},
-                                                {"--offload", !o.offload.empty()}};
+                                                {"--offload", !o.offload.empty()},
+                                                {"--zero-grad", !o.zero_grad.empty()}};
   for (const auto& [name, given] : flags)
     if (given) throw Error(std::string(name) + " is for training: leave it out with --mode infer", ErrorKind::usage);
 }
@@ -108,6 +109,9 @@ RunConfig read_run_config(const RunOptions& o) {
   if (run.labels && run.generation.part != Generation::Part::none)
     throw Error("--labels: generation has no labels", ErrorKind::usage);
   run.loop = loop_of(o, run.mode);
+  run.zero_grad = word_or("--zero-grad", o.zero_grad, ZeroGrad::forward);
+  if (!o.zero_grad.empty() && (run.like == Like::trainer || run.like == Like::lightning))
+    throw Error("--zero-grad is that of --like " + o.like, ErrorKind::usage).help("leave out one of them");
   run.scratch = word_or("--scratch", o.scratch, Scratch::full);
   run.allocator = word_or("--allocator", o.allocator, AllocatorKind::caching);
   if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)

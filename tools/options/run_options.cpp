@@ -54,6 +54,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "Kernels of a decoder's norms, gated products, rotation and loss: liger is use_liger_kernel=True (torch)");
   add(run, "--loop", o.loop, "plain|function|loss_only",
       "When the training loop frees output and loss (plain); see gpuplan explain loop");
+  add(run, "--zero-grad", o.zero_grad, "forward|backward",
+      "Zeroes gradients before the forward, or only before backward, as PyTorch's ImageNet example does (forward)");
   add(run, "--like", o.like, "pytorch|trainer|accelerate|lightning|trl-sft|trl-dpo|torchtune",
       "Whose training loop: PyTorch's tutorials', transformers' Trainer's, accelerate's, Lightning's, trl's or "
       "torchtune's (pytorch); with settings 'trl-sft(packing=True)'; see gpuplan explain loop");

@@ -340,3 +340,33 @@ TEST_CASE("hostile names stay names in every format") {
   CHECK_EQ(markdown_code("a``b"), "``` a``b ```");
   CHECK_EQ(markdown_code("plain"), "`plain`");
 }
+
+TEST_CASE("beside a run: phases side by side, and allocations of a size that one side has more of") {
+  Figures planned, recorded;
+  planned.model = recorded.model = "net";
+  planned.allocated_bytes = 100;
+  recorded.allocated_bytes = 130;
+  planned.phases = {{"forward", 70}, {"backward", 100}};
+  recorded.phases = {{"forward", 75}, {"backward", 130}};
+  planned.tensors = {{"fc1", 40}, {"fc2", 40}, {"fc2", 20}};
+  recorded.tensors = {{"net.py:3 forward", 40}, {"net.py:4 forward", 40}, {"net.py:9 step", 50}};
+  const Differences d = differences(planned, recorded);
+  REQUIRE_EQ(d.phases.size(), 2);
+  CHECK_EQ(d.phases[1].delta(), 30);
+  REQUIRE_EQ(d.tensors.size(), 2);  // both have two of 40 bytes
+  CHECK_EQ(d.tensors[0].bytes, 50);
+  CHECK_EQ(d.tensors[0].now_where, "net.py:9 step");
+  CHECK_EQ(d.tensors[1].delta_bytes(), -20);
+  DiffReport report;
+  report.base.figures = planned;
+  report.now.figures = recorded;
+  report.differences = d;
+  const std::string text = diff_text(report, {});
+  CHECK(testing::contains(text, "on one side only"));
+  CHECK(testing::contains(text, "net.py:9 step"));
+  CHECK(testing::contains(diff_json(report, "0"), "\"tensor_bytes\": 50"));
+  CHECK(testing::contains(diff_csv(report), "tensors on one side,net.py:9 step,tensors of 50 B,0,1,1\n"));
+  CHECK(testing::contains(diff_md(report, {}), "net.py:9 step"));
+  planned.tensors.clear();  // of a saved plan they are not known
+  CHECK(differences(planned, recorded).tensors.empty());
+}
