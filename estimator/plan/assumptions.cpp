@@ -48,6 +48,21 @@ class Collector {
         if (v.name == c.variable && (v.value != 0) == c.value) add(v.name, c.text, c.words);
   }
 
+  // A decoder of transformers called without use_cache=False copies keys and values in the forward, and backward reads
+  // the copies. Trainer passes False, and so does a checkpointed block (transformers/modeling_layers.py).
+  void cache(const Model& model) const {
+    const bool own_loop = run_.like == Like::pytorch || run_.like == Like::accelerate;
+    using Kind = CheckpointConfig::Kind;
+    const bool checkpoints = run_.checkpoint.kind != Kind::none && run_.checkpoint.kind != Kind::as_written;
+    if (run_.mode != Mode::train || !own_loop || checkpoints) return;
+    const auto is_decoder = [](const Variable& v) { return v.name == "packed"; };
+    const auto says = [](const Variable& v) { return v.name == "use_cache"; };
+    if (std::ranges::any_of(model.vars, is_decoder) && std::ranges::none_of(model.vars, says))
+      add("use_cache",
+          "no KV cache is filled in training: use_cache=False; a loop that leaves it on keeps copies of keys and values",
+          "use_cache=False");
+  }
+
   void loss(const Model& model) const {
     if (run_.mode == Mode::train && assumes_loss(model))
       add("loss", "the spec has no \"loss:\", so CrossEntropyLoss() of the model's output is assumed",
@@ -181,6 +196,7 @@ std::vector<Assumption> assumptions_of(const Plan& plan, const Report& report) {
   const RankStep& step = plan.step;
   const Collector collect(report, step.gpu, assumptions);
   collect.sequences(*plan.model);
+  collect.cache(*plan.model);
   collect.loss(*plan.model);
   collect.device();
   collect.search(*plan.model);

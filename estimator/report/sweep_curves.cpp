@@ -109,6 +109,8 @@ std::vector<CurveFrame> sweep_curves(std::span<const std::string> names, std::sp
   for (const SweepRow& row : rows)
     if (row.figures && row.figures->usable_bytes > 0)
       limits.try_emplace(row.figures->usable_bytes, gpu < names.size() ? printable_text(row.values[gpu]) : "usable");
+  constexpr std::size_t kMostLimits = 4;  // of more GPUs, which of them is whose is not to be seen
+  if (limits.size() > kMostLimits || (gpu == x.flag && limits.size() > 1)) limits.clear();
   for (const auto& [bytes, name] : limits)
     memory.limits.push_back({name + ": " + format_bytes(bytes), static_cast<double>(bytes)});
   CurveFrame speed = frame_of("Samples a second, modelled", names, rows, x, false,

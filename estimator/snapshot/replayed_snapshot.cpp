@@ -20,11 +20,14 @@ Snapshot replayed_snapshot(const Snapshot& of, std::size_t device, const Allocat
     const SnapshotEvent* const recorded = e.line > 0 ? &events[static_cast<std::size_t>(e.line) - 1] : nullptr;
     if (recorded != nullptr) recorder.set_clock(recorded->microseconds);
     if (e.action == TraceAction::free_completed) {
+      if (blocks[e.tensor] == kNoBlock) continue;
       recorder.released(allocator.address(blocks[e.tensor]), e.stream);
       allocator.release(blocks[e.tensor]);
+      blocks[e.tensor] = kNoBlock;
     } else if (e.action == TraceAction::alloc) {
       const BlockId block = allocator.allocate(e.bytes, e.stream);
       if (block == kOutOfMemory) break;
+      if (block == kNoBlock) continue;  // of no byte
       blocks[e.tensor] = block;
       recorder.allocated(allocator.address(block), e.bytes, recorded == nullptr ? kNoStack : recorded->stack, e.stream);
     }

@@ -156,7 +156,7 @@ class Replay {
       return false;
     }
     blocks_[event.tensor] = block;
-    if (recorder_ != nullptr)
+    if (recorder_ != nullptr && block != kNoBlock)
       recorder_->allocated(allocator_.address(block), bytes, stack_of(section, tensor), stream_of(event.tensor));
     if (allocator_.allocated_bytes() > highest_) {
       highest_ = allocator_.allocated_bytes();

@@ -1,4 +1,4 @@
-// libFuzzer target: any bytes are either a snapshot of PyTorch's allocator or an Error; what is one is explained, and
+// libFuzzer target: any bytes are either a snapshot of PyTorch's allocator or an Error; what is one is explained, replayed and drawn, and
 // what is printed of it has no control character.
 #include <cstdint>
 #include <cstdlib>
@@ -7,7 +7,9 @@
 
 #include "estimator/allocator/replay.h"
 #include "estimator/base/error.h"
+#include "estimator/report/memory_page.h"
 #include "estimator/report/snapshot_report_writers.h"
+#include "estimator/snapshot/replayed_snapshot.h"
 #include "estimator/snapshot/snapshot_trace.h"
 
 namespace {
@@ -35,6 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t device = 0; device < std::min(snapshot.devices(), kDevices); ++device) {
       page.devices.push_back(report_of(snapshot, device, lines));
       (void)replay(trace_of(snapshot, device), {}, false);
+      const Snapshot again = replayed_snapshot(snapshot, device, {}, "");
+      if (follow(again, 0).peak.allocated_bytes < 0) std::abort();
+      (void)memory_page_json(snapshot.name, snapshot, device, PagePart::peak_step);
     }
     expect_printable(snapshot_text(page, {}, 0));
     expect_printable(snapshot_csv(page));

@@ -599,7 +599,7 @@ expect 0 '"gpuplan.stages/1"' schema stages
 
 # Liger's kernels.
 llama=tests/huggingface/llama-3.1-8b.json
-expect 0 "tokens not packed · Liger's kernels" $llama --kernels liger --precision bf16
+expect 0 "tokens not packed · use_cache=False · Liger's kernels" $llama --kernels liger --precision bf16
 expect 0 '"kernels": "liger"' $llama --kernels liger --precision bf16 --format json
 expect 0 '^  Peak ' $llama --kernels liger --precision bf16 --mode infer --labels -q
 expect 2 "--kernels liger: zoo:gpt2 is not a decoder of Llama's kind" zoo:gpt2 --kernels liger

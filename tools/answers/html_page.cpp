@@ -45,7 +45,7 @@ std::string html_text(const HtmlPage& page) {
   const std::string_view memory = page.memories.empty() ? "" : page_file("memory.html");
   if (page.memory_first) out += memory;
   for (const auto& [heading, svg] : page.drawings)
-    out += "<h2>" + xml_text(heading) + "</h2>\n<div class=\"drawing\">" + svg + "</div>\n";
+    out += "<h2>" + xml_text(heading) + "</h2>\n<div class=\"drawing scroll\" tabindex=\"0\">" + svg + "</div>\n";
   out += "<div id=\"tables\"></div>\n";
   if (!page.memory_first) out += memory;
   if (!page.notes.empty()) {

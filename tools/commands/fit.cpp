@@ -9,17 +9,15 @@
 #include <utility>
 
 #include "estimator/plan/plan.h"
-#include "estimator/report/curves.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/sweep_table.h"
-#include "estimator/report/time_text.h"
 #include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/combinations.h"
 #include "tools/answers/emit_job.h"
+#include "tools/answers/fit_page.h"
 #include "tools/answers/planning.h"
-#include "tools/answers/report_page.h"
 #include "tools/answers/solve.h"
 #include "tools/answers/why_not_rented.h"
 #include "tools/commands/commands.h"
@@ -150,54 +148,12 @@ FitAnswer make_fit_report(const FitOptions& options) {
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
-// What a million samples cost, and how fast they are.
-std::string cost_and_speed(const FitReport& report) {
-  CurveFrame frame{.title = "Cost of a million samples over speed, modelled",
-                   .x_name = "samples a second",
-                   .bytes = false,
-                   .x_log = true,
-                   .names_points = true,
-                   .x_words = {},
-                   .y_text = {},
-                   .curves = {},
-                   .limits = {}};
-  frame.y_text = [](double usd) { return format_figure(usd) + " USD"; };
-  Curve rows;
-  for (const FitRow& row : report.fit.rows) {
-    const std::optional<double> speed = samples_per_second(row, report.question),
-                                usd = usd_per_million(row, report.question);
-    const std::string several = row.strategy.gpus > 1 ? std::to_string(row.strategy.gpus) + " " : "";
-    if (row.fits && speed && usd)
-      rows.points.insert(row.pareto ? rows.points.begin() : rows.points.end(), {*speed, *usd, several + row.gpu.name});
-  }
-  frame.curves.push_back(std::move(rows));
-  return curves_svg(frame.title, {frame});
-}
-
-std::string page_of(const FitReport& report, const OutputOptions& output) {
-  std::string verdict = mark_of(false, {}) + (fits_any(report.fit) ? " nothing is chosen: " + report.not_rented
-                                                                   : " fits none of these GPUs");
-  if (report.fit.chosen) {
-    const FitRow& row = report.fit.rows[*report.fit.chosen];
-    verdict = mark_of(true, {}) + " " + row.gpu.title + ": " + arguments_of(row, report.question) +
-              (row.instance ? ", " + row.instance->provider + " " + row.instance->name : "");
-  }
-  return report_page({.text = fit_text(report, file_style(output), today()),
-                      .json = fit_json(report, kVersion, today()),
-                      .verdict = std::move(verdict),
-                      .good = report.fit.chosen.has_value(),
-                      .notes = report.warnings,
-                      .drawings = {{"What a million samples cost", cost_and_speed(report)}},
-                      .memories = {}},
-                     output);
-}
-
 std::string render(const FitReport& report, Format format, const TextStyle& style, const OutputOptions& output) {
   switch (format) {
     case Format::json: return fit_json(report, kVersion, today());
     case Format::csv: return fit_csv(report);
     case Format::md: return fit_md(report);
-    case Format::html: return page_of(report, output);
+    case Format::html: return fit_page(report, output);
     case Format::svg:
     case Format::table: break;
   }

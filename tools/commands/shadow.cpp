@@ -248,7 +248,7 @@ int run_shadow(const ShadowOptions& options) {
     if (!options.learn.empty())
       throw Error("--learn writes a trace; a page is made of it by gpuplan plan", ErrorKind::usage)
           .help("gpuplan " + options.learn + " -o report.html");
-    if (run.settings.snapshot.empty()) run.settings.snapshot = "of the page";  // the hook keeps its history
+    if (run.settings.snapshot.empty()) run.settings.snapshot = shadow::kHistoryOfPage;  // the hook keeps its history
   }
   if (!options.learn.empty()) learned_variables(options);  // before anything runs
 

@@ -71,6 +71,7 @@ class Sweep {
   int run() {
     const std::vector<OutputFile> files = files_of(options_.output);
     refuse_unwritable(files);
+    refuse_too_many(files);
     plan_all();
     show_warnings();
     if (count_ == 0 && format_ == Format::csv) write_stdout(sweep_csv_heading(names_));
@@ -82,6 +83,17 @@ class Sweep {
   }
 
  private:
+  // What a browser opens within seconds.
+  void refuse_too_many(const std::vector<OutputFile>& files) const {
+    constexpr std::size_t kMostDrawn = 20'000;
+    const auto is_drawn = [](Format f) { return f == Format::html || f == Format::svg; };
+    if (count_ <= kMostDrawn || (!is_drawn(format_) && std::ranges::none_of(files, is_drawn, &OutputFile::format)))
+      return;
+    throw Error("a page or a drawing has " + format_count(kMostDrawn) + " points at most, and this sweep has " +
+                    format_count(static_cast<std::int64_t>(count_)),
+                ErrorKind::usage)
+        .help("--format csv has them all; --shard 1/N is a part");
+  }
   // Lines can be printed as they come.
   bool streams() const { return format_ == Format::json || format_ == Format::csv; }
 

@@ -65,6 +65,9 @@ enum class Routing {
   worst,     // all tokens go to the same experts
 };
 
+/// Settings::snapshot where a page alone wants the history.
+inline constexpr const char* kHistoryOfPage = "-o FILE.html";
+
 struct Settings {
   GpuDescription gpu;
   int devices = 1;                                       // --gpus N
@@ -83,7 +86,7 @@ struct Settings {
   std::int64_t seed = 0;             // --seed: of what is drawn
   Routing routing = Routing::drawn;  // --routing
   bool no_compile = false;           // --no-compile: torch.compile returns what it was given
-  std::string snapshot;              // --snapshot FILE; empty: none
+  std::string snapshot;              // --snapshot FILE, or kHistoryOfPage; empty: none
   bool python_lines = true;          // record the Python stack of every allocation
   bool learn = false;                // --learn: write allocations.PID.tsv
 };

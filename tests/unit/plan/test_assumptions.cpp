@@ -43,9 +43,16 @@ TEST_CASE("the header says which sequences were planned, and JSON why") {
   const std::string gpt2 = "configs/models/gpt2";
   const Report packed = plan_spec(gpt2, two_samples(), "", {{"packed", 1}});
   const Report not_packed = plan_spec(gpt2, two_samples(), "", {{"packed", 0}});
-  CHECK(starts_line(report_text(packed, {}), "tokens packed"));
-  CHECK(starts_line(report_text(not_packed, {}), "tokens not packed"));
-  CHECK(testing::contains(report_md(not_packed), "sgd, tokens not packed;"));
+  CHECK(starts_line(report_text(packed, {}), "tokens packed · use_cache=False"));
+  CHECK(starts_line(report_text(not_packed, {}), "tokens not packed · use_cache=False"));
+  CHECK(testing::contains(report_md(not_packed), "sgd, tokens not packed, use_cache=False;"));
+  // Trainer passes use_cache=False itself, and an inference has no gradients that would keep the copies.
+  RunConfig other = two_samples();
+  other.like = Like::trainer;
+  CHECK_FALSE(testing::contains(report_text(plan_spec(gpt2, other, "", {{"packed", 0}}), {}), "use_cache"));
+  other = two_samples();
+  other.mode = Mode::infer;
+  CHECK_FALSE(testing::contains(report_text(plan_spec(gpt2, other, "", {{"packed", 0}}), {}), "use_cache"));
   CHECK(testing::contains(text_of(packed, "packed"), "a row is several sequences"));
   CHECK(testing::contains(text_of(not_packed, "packed"), "a row is one sequence"));
   const std::string padded =

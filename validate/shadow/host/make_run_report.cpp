@@ -82,7 +82,7 @@ Problem no_hook_problem(const Settings& settings) {
   add(settings.steps > 0, "--steps");
   add(settings.until_stable, "--until-stable");
   add(settings.no_compile, "--no-compile");
-  add(!settings.snapshot.empty(), "--snapshot");
+  add(!settings.snapshot.empty(), settings.snapshot == kHistoryOfPage ? "the memory of -o FILE.html" : "--snapshot");
   return {.code = 0,
           .text =
               "PyTorch's own figures are missing: Python did not load gpuplan's hook from PYTHONPATH (it was started "
