@@ -59,7 +59,8 @@ class Collector {
     const auto says = [](const Variable& v) { return v.name == "use_cache"; };
     if (std::ranges::any_of(model.vars, is_decoder) && std::ranges::none_of(model.vars, says))
       add("use_cache",
-          "no KV cache is filled in training: use_cache=False; a loop that leaves it on keeps copies of keys and values",
+          "no KV cache is filled in training: use_cache=False; a loop that leaves it on keeps copies of keys and "
+          "values",
           "use_cache=False");
   }
 

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes are either a snapshot of PyTorch's allocator or an Error; what is one is explained, replayed and drawn, and
-// what is printed of it has no control character.
+// libFuzzer target: any bytes are either a snapshot of PyTorch's allocator or an Error; what is one is explained,
+// replayed and drawn, and what is printed of it has no control character.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
