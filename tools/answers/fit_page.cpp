@@ -38,8 +38,9 @@ std::string cost_and_speed(const FitReport& report) {
 }  // namespace
 
 std::string fit_page(const FitReport& report, const OutputOptions& output) {
-  std::string verdict = mark_of(false, {}) + (std::ranges::any_of(report.fit.rows, &FitRow::fits) ? " nothing is chosen: " + report.not_rented
-                                                                   : " fits none of these GPUs");
+  std::string verdict = mark_of(false, {}) + (std::ranges::any_of(report.fit.rows, &FitRow::fits)
+                                                  ? " nothing is chosen: " + report.not_rented
+                                                  : " fits none of these GPUs");
   if (report.fit.chosen) {
     const FitRow& row = report.fit.rows[*report.fit.chosen];
     verdict = mark_of(true, {}) + " " + row.gpu.title + ": " + arguments_of(row, report.question) +
