@@ -130,7 +130,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         const std::int64_t whole = gathered_bytes(graph, unit, ranks);
         forward += whole;
         if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
-        reduced += reduced_bytes(graph, schedule, unit, ranks);
+        reduced += reduced_bytes(graph, schedule, unit, strategy);
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);

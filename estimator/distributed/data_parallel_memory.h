@@ -28,6 +28,6 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
 /// FSDP2: before a unit runs its parameters are gathered and copied out, after its forward they go (but the root's);
 /// in backward the unit before is gathered ahead, and the gradients of a unit become its shard's.
 CollectiveMemory fsdp_memory(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
-                             const Strategy& strategy, const Gpu& gpu);
+                             const Strategy& strategy, const RunConfig& run, const Gpu& gpu);
 
 }  // namespace gpuplan

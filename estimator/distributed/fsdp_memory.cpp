@@ -4,6 +4,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
+#include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
 namespace gpuplan {
@@ -23,7 +24,8 @@ std::int64_t blocks_of(std::int64_t bytes, std::int64_t tiles = 1) {
 
 struct Member {
   std::int32_t parameter;     // of Graph::parameters
-  std::int64_t shard_bytes;   // padded
+  std::int64_t stored_bytes;  // of its padded shard
+  std::int64_t shard_bytes;   // the same in the type that it is gathered in
   std::int32_t whole;         // slot of its gathered copy
   BufferId gradient = kNone;  // none where it is frozen
 };
@@ -31,19 +33,27 @@ struct Member {
 struct MemoryUnit {
   const FsdpUnit* of;
   std::vector<Member> members;
-  std::int64_t shard_bytes = 0;                  // all members'
-  std::int64_t reduced_bytes = 0;                // of those with a gradient
-  std::int32_t gathered, reduced_from, reduced;  // slots
+  std::int64_t shard_bytes = 0;                             // all members', as they are gathered
+  std::int64_t reduced_bytes = 0;                           // of those with a gradient, as they are reduced
+  std::int64_t kept_bytes = 0;                              // of the same, as they are stored
+  std::int32_t gathered, reduced_from, reduced, converted;  // slots
   bool reshards;
 };
 
 class FsdpWriter {
  public:
   FsdpWriter(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units, const Strategy& strategy,
-             const Gpu& gpu)
-      : graph_(graph), schedule_(schedule), gpu_(gpu), ranks_(strategy.ranks()), rank_(strategy.rank) {
+             const RunConfig& run, const Gpu& gpu)
+      : graph_(graph),
+        schedule_(schedule),
+        run_(run),
+        strategy_(strategy),
+        gpu_(gpu),
+        ranks_(strategy.ranks()),
+        rank_(strategy.rank) {
     table_ = writer_.new_slot();
-    for (const FsdpUnit& unit : units) add(unit, strategy);
+    cast_ = writer_.new_slot();
+    for (const FsdpUnit& unit : units) add(unit);
   }
 
   CollectiveMemory write() {
@@ -51,28 +61,37 @@ class FsdpWriter {
     forward();
     backward();
     writer_.memory().zero_grad = writer_.written([&] {
-      for (const MemoryUnit& unit : units_) writer_.free(unit.reduced);
+      for (const MemoryUnit& unit : units_) writer_.free(kept_slot(unit));
     });
     return writer_.finish();
   }
 
  private:
-  void add(const FsdpUnit& of, const Strategy& strategy) {
+  DType stored(const Tensor& t) const { return stored_type(t.dtype, strategy_, run_); }
+  DType reduced(const Tensor& t) const { return strategy_.reduce_type.value_or(t.dtype); }
+
+  void add(const FsdpUnit& of) {
     MemoryUnit unit{&of,
                     {},
                     0,
                     0,
+                    0,
                     writer_.new_slot(),
                     writer_.new_slot(),
                     writer_.new_slot(),
-                    strategy.reshard_after_forward && !of.path.empty()};
+                    writer_.new_slot(),
+                    strategy_.reshard_after_forward && !of.path.empty()};
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
-      Member member{p, padded_shard_elements(t.shape, ranks_) * size_of(t.dtype), writer_.new_slot(), kNone};
+      const std::int64_t elements = padded_shard_elements(t.shape, ranks_);
+      Member member{p, elements * size_of(stored(t)), elements * size_of(t.dtype), writer_.new_slot(), kNone};
       const std::int32_t place = gradient_place(schedule_, p);
       if (place != kNone) member.gradient = schedule_.gradient_of[index(place)];
       unit.shard_bytes += member.shard_bytes;
-      if (member.gradient != kNone) unit.reduced_bytes += member.shard_bytes;
+      if (member.gradient != kNone) {
+        unit.reduced_bytes += elements * size_of(reduced(t));
+        unit.kept_bytes += member.stored_bytes;
+      }
       unit.members.push_back(member);
     }
     units_.push_back(std::move(unit));
@@ -102,7 +121,7 @@ class FsdpWriter {
 
   // A weight that is tied is emptied at each of its places, and the last one stays.
   void make_shard(const Member& m, const Tensor& t) {
-    const std::int64_t bytes = shard_of(t.shape, ranks_, rank_).elements() * size_of(t.dtype);
+    const std::int64_t bytes = shard_of(t.shape, ranks_, rank_).elements() * size_of(stored(t));
     const bool tied = std::ranges::find(graph_.tied_shapes, t.shape) != graph_.tied_shapes.end();
     std::int32_t again = 0;
     if (tied) {
@@ -110,8 +129,8 @@ class FsdpWriter {
       writer_.allocate(again, bytes, Category::parameters);
       writer_.free_buffer(t.buffer);
     }
-    if (bytes == m.shard_bytes) return;
-    writer_.allocate(writer_.new_slot(), m.shard_bytes, Category::parameters);
+    if (bytes == m.stored_bytes) return;
+    writer_.allocate(writer_.new_slot(), m.stored_bytes, Category::parameters);
     if (tied)
       writer_.free(again);
     else
@@ -120,10 +139,18 @@ class FsdpWriter {
 
   // --- gathering ----------------------------------------------------------------------------------------------------
 
+  // Under a policy foreach_all_gather() converts all of the unit's shards into one tensor first
+  // (_fsdp_collectives.py, _get_param_all_gather_inputs), which goes when the gather has been started.
   void gather(const MemoryUnit& unit) {
     if (unit.members.empty()) return;
+    std::int64_t cast = 0;
+    for (const Member& m : unit.members)
+      if (is_converted(m)) cast += m.shard_bytes;
+    if (cast > 0) writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
     writer_.allocate(unit.gathered, ranks_ * unit.shard_bytes, Category::parameters, kGatherStream);
+    if (cast > 0) writer_.free(cast_);
   }
+  bool is_converted(const Member& m) const { return m.stored_bytes != m.shard_bytes; }
 
   // split_with_sizes_copy, with its table: four numbers a tensor, one more, and one a block. Where there are more
   // blocks than twice as many as run at once, each copies several tiles of several shards.
@@ -220,24 +247,32 @@ class FsdpWriter {
     for (const Member& m : unit.members)
       if (m.gradient != kNone) writer_.free_buffer(m.gradient);
     writer_.allocate(unit.reduced, unit.reduced_bytes, Category::gradients, kReduceStream);
+    if (converts_back(unit)) {  // _to_dtype_if_needed(reduce_output, orig_dtype)
+      writer_.allocate(unit.converted, unit.kept_bytes, Category::gradients, kReduceStream);
+      writer_.free(unit.reduced);
+    }
     last_reduced_ = &unit;
   }
+  static bool converts_back(const MemoryUnit& unit) { return unit.kept_bytes != unit.reduced_bytes; }
+  static std::int32_t kept_slot(const MemoryUnit& unit) { return converts_back(unit) ? unit.converted : unit.reduced; }
 
   const Graph& graph_;
   const Schedule& schedule_;
+  const RunConfig& run_;
+  const Strategy& strategy_;
   const Gpu& gpu_;
   std::int64_t ranks_, rank_;
   CollectiveWriter writer_;
   std::vector<MemoryUnit> units_;
-  std::int32_t table_ = 0;
+  std::int32_t table_ = 0, cast_ = 0;
   const MemoryUnit* last_reduced_ = nullptr;
 };
 
 }  // namespace
 
 CollectiveMemory fsdp_memory(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
-                             const Strategy& strategy, const Gpu& gpu) {
-  return FsdpWriter(graph, schedule, units, strategy, gpu).write();
+                             const Strategy& strategy, const RunConfig& run, const Gpu& gpu) {
+  return FsdpWriter(graph, schedule, units, strategy, run, gpu).write();
 }
 
 }  // namespace gpuplan

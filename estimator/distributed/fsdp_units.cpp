@@ -52,23 +52,29 @@ void include(Range& range, std::int32_t step) {
   range.end = step + 1;
 }
 
-std::int64_t padded_bytes(const Graph& graph, std::int32_t parameter, std::int64_t ranks) {
-  const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
-  return ranks * padded_shard_elements(t.shape, ranks) * size_of(t.dtype);
+std::int64_t padded_elements(const Tensor& t, std::int64_t ranks) {
+  return ranks * padded_shard_elements(t.shape, ranks);
+}
+const Tensor& parameter(const Graph& graph, std::int32_t number) {
+  return graph.tensor(graph.parameters[index(number)].tensor);
 }
 
 }  // namespace
 
 std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks) {
   std::int64_t bytes = 0;
-  for (const std::int32_t p : unit.parameters) bytes += padded_bytes(graph, p, ranks);
+  for (const std::int32_t p : unit.parameters)
+    bytes += padded_elements(parameter(graph, p), ranks) * size_of(parameter(graph, p).dtype);
   return bytes;
 }
 
-std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks) {
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit,
+                           const Strategy& strategy) {
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
-    if (gradient_place(schedule, p) != kNone) bytes += padded_bytes(graph, p, ranks);
+    if (gradient_place(schedule, p) != kNone)
+      bytes += padded_elements(parameter(graph, p), strategy.ranks()) *
+               size_of(strategy.reduce_type.value_or(parameter(graph, p).dtype));
   return bytes;
 }
 
@@ -108,7 +114,8 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
     if (step.phase == Phase::backward) {
       if (!of_loss || (in_model_loss && step.layer != kNone)) include(units[0].backward, at);
     } else if (step.phase == Phase::forward) {
-      include(units[0].forward, at);
+      // The root converts its inputs before it gathers.
+      if (step.layer != kNone || units[0].forward.begin != units[0].forward.end) include(units[0].forward, at);
     }
     const std::size_t unit = unit_of(step.layer);
     if (unit != 0) include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);

@@ -25,7 +25,8 @@ struct FsdpUnit {
 /// What a gather of the unit makes whole, and what is reduced of its gradients: shards padded to one size, of all
 /// ranks.
 std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks);
-std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks);
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit,
+                           const Strategy& strategy);
 
 /// What is wrapped: the blocks of every repeat, or those that Strategy::unit_glob names. For build_graph().
 CheckpointConfig wrapped_blocks(const Strategy& strategy);

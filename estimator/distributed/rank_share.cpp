@@ -42,7 +42,11 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   return own;
 }
 
-SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {
+  return strategy.param_type && computed == *strategy.param_type ? run.precision : computed;
+}
+
+SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy) {
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
   const std::int64_t ranks = strategy.ranks();
@@ -50,6 +54,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Stra
     for (const ParameterTensor& p : s.graph.parameters) {
       Tensor& t = s.graph.tensor(p.tensor);
       t.shape = shard_of(t.shape, ranks, strategy.rank);
+      t.dtype = stored_type(t.dtype, strategy, run);
     }
   } else if (strategy.data == DataParallel::zero1) {
     std::vector<std::int64_t> elements;

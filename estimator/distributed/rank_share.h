@@ -18,6 +18,10 @@ struct SteppedShare {
   Graph graph;
   Schedule schedule;  // only what optimizer_work and step_update read
 };
-SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy);
+
+/// Of a parameter that the graph computes in a type: the one that its shard has, which is the run's where a policy of
+/// FSDP2 gathers in another.
+DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run);
 
 }  // namespace gpuplan

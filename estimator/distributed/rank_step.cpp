@@ -39,14 +39,15 @@ void order_by_module(Graph& graph) {
 
 // Parameters are there as shards; whole copies of them are the collectives'. The model is made on `meta`, so that
 // nothing of its construction but to_empty() allocates.
-void keep_shards(Graph& graph, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
+void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
   graph.initialization.clear();
   for (const TensorId t : graph.model_storage)
     if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
       for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
-    const std::int64_t bytes = shard_of(t.shape, strategy.ranks(), strategy.rank).elements() * size_of(t.dtype);
+    const std::int64_t bytes =
+        shard_of(t.shape, strategy.ranks(), strategy.rank).elements() * size_of(stored_type(t.dtype, strategy, run));
     for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
   }
 }
@@ -66,6 +67,17 @@ StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t opti
   return states;
 }
 
+// A policy leaves buffers as they are, and native_batch_norm wants statistics of its input's type: "Expected
+// running_mean to have type BFloat16 but got Float".
+void refuse_batch_norm(const Graph& graph, const RunConfig& computed) {
+  const auto norm = std::ranges::find_if(graph.layers, [](const Layer& l) { return l.type.starts_with("BatchNorm"); });
+  if (norm == graph.layers.end() || computed.precision == *computed.given_type) return;
+  throw Error("PyTorch refuses " + norm->name + " under this policy: the statistics of a " + std::string(norm->type) +
+                  " stay in " + std::string(name_of(*computed.given_type)),
+              ErrorKind::usage)
+      .help("leave out param=, or use --amp bf16, which keeps such a layer in fp32");
+}
+
 // What several GPUs change of a step: who keeps and steps what, and what they send each other.
 void share_step(RankStep& step) {
   const Strategy& strategy = step.strategy;
@@ -74,14 +86,14 @@ void share_step(RankStep& step) {
   if (strategy.data == DataParallel::fsdp) {
     order_by_module(step.graph);
     step.units = fsdp_units(step.graph, schedule, strategy);
-    step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.gpu);
-    keep_shards(step.graph, strategy, step.micro_batches.schedules);
+    step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.run, step.gpu);
+    keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
   }
   step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
-  const SteppedShare stepped = stepped_by(step.graph, schedule, strategy);
+  const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
 }
 
@@ -104,8 +116,19 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   step.strategy = strategy;
   const bool wraps = strategy.data == DataParallel::fsdp;
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
-  step.graph = build_graph(model, catalog, step.run, gpu, wraps ? &wrapped : nullptr);
-  step.micro_batches = make_micro_batch_schedules(step.graph, step.run, gpu, calls);
+  RunConfig computed = step.run;  // what is gathered is of the policy's type, and so is all that is computed of it
+  if (wraps && strategy.param_type) {
+    computed.given_type = computed.precision;
+    computed.precision = *strategy.param_type;
+    // torch/distributed/fsdp/_fully_shard/_fsdp_api.py: without reduce_dtype gradients are reduced in the type of the
+    // parameters that are kept, and before 2.15 in param_dtype.
+    constexpr PyTorchVersion kReducesAsKept = 215;
+    if (!strategy.reduce_type)
+      step.strategy.reduce_type = run.pytorch >= kReducesAsKept ? step.run.precision : *strategy.param_type;
+  }
+  step.graph = build_graph(model, catalog, computed, gpu, wraps ? &wrapped : nullptr);
+  if (computed.given_type) refuse_batch_norm(step.graph, computed);
+  step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls);
   if (run.like == Like::accelerate || run.like == Like::lightning) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_step(step);

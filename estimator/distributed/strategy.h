@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "estimator/base/dtype.h"
 
 namespace gpuplan {
 
@@ -25,6 +28,9 @@ struct Strategy {
   std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
+  /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
+  /// nothing: as they are stored, and as gradients come.
+  std::optional<DType> param_type, reduce_type;
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }

@@ -122,7 +122,7 @@ class FsdpTransfers {
   // chunk_cat: one kernel.
   void reduce(const FsdpUnit& unit, std::int32_t step) {
     wait_for_reduction(step);
-    const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_.ranks());
+    const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_);
     if (bytes > 0) reducing_ = add(reduction(step, bytes, 1));
   }
 

@@ -81,6 +81,7 @@ class GraphBuilder {
     const TensorId first = names.given().empty() ? kNone : names.given().front();
     graph_.output = inputs_.latest(body(model_.layers, "", first, names, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
+    layers_.locals_die(converted_inputs_);  // arguments of Module.__call__ until it returns
     refuse_generation_without_cache();
     compute_loss(names);
     order_construction("", model_.order, model_.layers, {0, 0});
@@ -224,8 +225,11 @@ class GraphBuilder {
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
-      const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
-      names.give(in.name, layers_.new_input(in, shape, dtype));
+      const DType dtype = is_floating(in.dtype) ? run_.given_type.value_or(run_.precision) : in.dtype;
+      TensorId given = layers_.new_input(in, shape, dtype);
+      if (is_floating(in.dtype) && dtype != run_.precision)
+        converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));
+      names.give(in.name, given);
     }
   }
 
@@ -535,6 +539,7 @@ class GraphBuilder {
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
   TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now
+  std::vector<TensorId> converted_inputs_;
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false, in_unit_ = false;

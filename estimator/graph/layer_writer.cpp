@@ -19,6 +19,8 @@ TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dt
   }
 }
 
+TensorId LayerWriter::converted_input(TensorId input, DType dtype) { return lowering_.builder().cast(input, dtype); }
+
 const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const Node& node, const std::string& path,
                                               std::span<const TensorId> inputs, bool frozen) {
   const LayerDef* known = among_losses_ ? find_layer(catalog_, written.type) : nullptr;

@@ -25,6 +25,7 @@ class LayerWriter {
         head_(std::move(head)) {}
 
   TensorId new_input(const Input& input, const Shape& shape, DType dtype);
+  TensorId converted_input(TensorId input, DType dtype);
   /// A layer that `node` asks for; returns what it hands on, until the next call.
   const std::vector<TensorId>& add(const LayerCall& call, const Node& node, const std::string& path,
                                    std::span<const TensorId> inputs, bool frozen);

@@ -45,6 +45,12 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   rank.states = step.states;
   rank.communication = communication(step, topology);
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
+  if (step.strategy.data != DataParallel::fsdp) return;
+  rank.wrapped = std::ssize(step.units) - 1;  // without the root
+  if (rank.wrapped == 0)
+    report.warnings.emplace_back(
+        "no block is wrapped by itself, so FSDP2 gathers all parameters at once and keeps them until backward ends: "
+        "the spec repeats no block, or lists none that --wrap could name");
 }
 
 // bitsandbytes' tensors are whole on each GPU. What sharding them takes was not recorded.

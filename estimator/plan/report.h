@@ -99,6 +99,7 @@ struct RankShare {
   Strategy strategy;            // as asked for; Report::run.batch is the rank's own
   StateBytes states;            // by the definition of the strategy (zero_states.h)
   std::int64_t nccl_bytes = 0;  // of Report::peak.context_bytes
+  std::int64_t wrapped = 0;     // blocks that FSDP2 gathers each by itself
   std::vector<CommunicationRow> communication;
   std::optional<RankTime> time;  // where it was asked for and is known
 };

@@ -19,6 +19,7 @@ class GpusScreen : public StyledScreen {
     std::string out = "  " + paint("1", std::string(title_of(s.data))) + dot() + "rank " + format_count(s.rank) +
                       " of " + format_count(s.ranks()) + dot() + "batch " + format_count(report_.run.batch) +
                       " each, " + format_count(report_.run.batch * s.ranks()) + " in total\n";
+    if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
            " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state\n";
     if (rank_.nccl_bytes > 0)
@@ -28,6 +29,18 @@ class GpusScreen : public StyledScreen {
   }
 
  private:
+  std::string gathers() const {
+    const Strategy& s = rank_.strategy;
+    const std::string blocks = rank_.wrapped == 0 ? "the whole model at once: no block is wrapped"
+                               : rank_.wrapped == 1
+                                   ? "1 block and the rest by themselves"
+                                   : format_count(rank_.wrapped) + " blocks and the rest by themselves";
+    const std::string types =
+        (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
+        (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
+    return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)");
+  }
+
   // What the GPUs do together, and what of their throughput is left.
   std::string scales() const {
     if (!rank_.time || rank_.time->step.seconds() <= 0) return "";

@@ -45,6 +45,9 @@ Json parallel_json(const Report& report) {
             {"gradients", rank.states.gradients},
             {"optimizer_state", rank.states.optimizer_state}}},
           {"nccl_bytes", rank.nccl_bytes},
+          {"wrapped_blocks", s.data == DataParallel::fsdp ? Json(rank.wrapped) : Json(nullptr)},
+          {"param_type", s.param_type ? Json(name_of(*s.param_type)) : Json(nullptr)},
+          {"reduce_type", s.reduce_type ? Json(name_of(*s.reduce_type)) : Json(nullptr)},
           {"communication", std::move(rows)},
           {"time", scaling_json(report)}};
 }

@@ -130,7 +130,7 @@ std::optional<RankTime> rank_time(const RankStep& step, std::span<const Communic
   if (!std::ranges::all_of(rows, [](const CommunicationRow& row) { return row.seconds.has_value(); }))
     return std::nullopt;
   const Schedule& schedule = step.schedule();
-  const SteppedShare share = stepped_by(step.graph, schedule, step.strategy);
+  const SteppedShare share = stepped_by(step.graph, schedule, step.run, step.strategy);
   auto own = timed_step(step, step_update(share.graph, share.schedule, step.optimizer), copy, constants);
   const OptimizerWork whole = optimizer_work(step.graph, schedule, step.run, step.gpu);
   const auto alone = timed_step(step, step_update(step.graph, schedule, whole), copy, constants);

@@ -20,7 +20,7 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
@@ -78,11 +78,26 @@ def gpt2():
     return model, list(model.transformer.h), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
 
 
-MODELS = {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2}
+def llama():
+    import transformers
+    config = transformers.LlamaConfig(vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=6, num_attention_heads=12,
+                                      num_key_value_heads=4, max_position_embeddings=2048, use_cache=False)
+    model = transformers.LlamaForCausalLM(config)
+    return model, list(model.model.layers), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
+
+
+MODELS = {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
+
+
+def policy_of(kind):
+    """fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)."""
+    words = kind.split("+")[1:]
+    return MixedPrecisionPolicy(*(TYPES[word] for word in words)) if words else MixedPrecisionPolicy()
 
 
 def wrapped(name, kind, local_rank):
-    """`kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep; with _block behind it each block is checkpointed."""
+    """`kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep, also with a policy; with _block behind it each block is checkpointed."""
     if kind.endswith("_block"):
         model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
         getattr(model, "module", model).gradient_checkpointing_enable()
@@ -90,10 +105,10 @@ def wrapped(name, kind, local_rank):
     if kind.startswith("fsdp2"):
         with torch.device("meta"):
             model, blocks, batch = MODELS[name]()
-        reshard = kind != "fsdp2_keep"
+        reshard = not kind.startswith("fsdp2_keep")
         for block in blocks:
-            fully_shard(block, reshard_after_forward=reshard)
-        fully_shard(model)
+            fully_shard(block, reshard_after_forward=reshard, mp_policy=policy_of(kind))
+        fully_shard(model, mp_policy=policy_of(kind))
         model.to_empty(device="cuda")
         if hasattr(model, "tie_weights"):
             model.tie_weights()
@@ -148,7 +163,7 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         meter("start")
-        if name == "gpt2":
+        if name in ("gpt2", "llama"):
             output = model(input_ids=batch[0], labels=batch[0])
             loss = output.loss
             meter("forward")

@@ -687,6 +687,18 @@ assert {e["name"] for e in t["traceEvents"] if e["ph"] == "X"} >= {"forward", "b
 expect 0 '"traceEvents"' zoo:mlp -b 8 --format trace
 expect 2 'for one snapshot' snapshot tests/snapshots/plain-2.15.pickle tests/snapshots/leak-2.15.pickle -o memviz:"$work/x.pickle"
 expect 2 'cannot write the format memviz' fit zoo:resnet50 --gpu t4 --format memviz
+expect 0 'in bf16 · gradients reduced in fp32' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16,reduce=fp32 --opt adamw --gpu h100
+expect 0 'gradients reduced in fp32' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16 --gpu h100 # PyTorch 2.15
+expect 0 'gradients reduced in bf16' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16 --gpu h100 --pytorch 2.8
+expect 0 'no block is wrapped' zoo:mlp -b 8 --gpus 4 --fsdp reshard=true --gpu h100
+expect 2 'param expects bf16, fp16 or fp32' zoo:gpt2 -b 8 --gpus 4 --fsdp param=int8
+expect 2 'did you mean "param"' zoo:gpt2 -b 8 --gpus 4 --fsdp parm=bf16
+expect 2 'has no value' zoo:gpt2 -b 8 --gpus 4 --fsdp param
+expect 2 'says param twice' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16,param=fp16
+expect 2 'is FSDP2, and --zero ddp is not' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16 --zero ddp
+expect 2 'say the same' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=false --no-reshard
+expect 2 'needs --gpus' zoo:gpt2 -b 8 --fsdp param=bf16
+expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
 expect 2 'zeroes gradients itself' zoo:resnet18 -b 8 --gpus 2 --zero 2 --zero-grad backward
 expect 2 'zero-grad is that of --like trainer' zoo:gpt2 -b 2 --like trainer --zero-grad backward
 expect 2 'zero-grad is for training' zoo:resnet18 --mode infer --zero-grad backward

@@ -18,10 +18,23 @@ const std::string kBlock = "_block";
 
 bool checkpoints_blocks(const json& r) { return r.at("kind").get<std::string>().ends_with(kBlock); }
 
+// Without what it checkpoints, and without its policy.
 std::string way_of(const json& r) {
   std::string kind = r.at("kind");
   if (checkpoints_blocks(r)) kind.resize(kind.size() - kBlock.size());
-  return kind;
+  return kind.substr(0, kind.find('+'));
+}
+
+// "fsdp2+bf16+fp32": what is gathered, and what is reduced.
+void read_policy(const json& r, Strategy& s) {
+  std::string kind = r.at("kind");
+  if (checkpoints_blocks(r)) kind.resize(kind.size() - kBlock.size());
+  const std::size_t first = kind.find('+');
+  if (first == std::string::npos) return;
+  const std::size_t second = kind.find('+', first + 1);
+  const auto type = [](const std::string& word) { return word == "as" ? std::nullopt : dtype_from_name(word); };
+  s.param_type = type(kind.substr(first + 1, second == std::string::npos ? second : second - first - 1));
+  if (second != std::string::npos) s.reduce_type = type(kind.substr(second + 1));
 }
 
 Strategy strategy_of(const json& r) {
@@ -36,6 +49,7 @@ Strategy strategy_of(const json& r) {
   s.gpus = r.at("world");
   s.rank = r.at("rank");
   if (r.at("model") == "uneven") s.unit_glob = "*";
+  read_policy(r, s);
   return s;
 }
 
@@ -55,6 +69,10 @@ RunConfig run_of(const json& r) {
 Model model_of(const std::string& name) {
   RunOptions options;
   options.model = "zoo:" + name;
+  if (name == "llama") {
+    options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json";
+    options.seq = "1024";
+  }
   if (name == "uneven" || name == "mlp" || name == "unused")
     options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name + ".yaml";
   return load_model(options);

@@ -88,6 +88,7 @@ SweepPoints::PointOptions SweepPoints::options_of(std::size_t point) const {
   if (sweeps_ddp_ && !is_ddp(kind)) several.bucket_view = several.find_unused = false;
   if (sweeps_fsdp_ && kind != DataParallel::fsdp) {
     several.wrap.clear();
+    several.fsdp.clear();
     several.keep_unsharded = false;
   }
   return options;

@@ -1,6 +1,9 @@
 #include "tools/options/several_gpus.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+#include <vector>
 
 #include "tools/options/money.h"
 #include "tools/options/words.h"
@@ -14,12 +17,17 @@ std::int64_t number_or(const char* flag, const std::string& text, std::int64_t f
 }
 
 void need_gpus(const SeveralGpusOptions& o) {
-  const std::pair<const char*, bool> flags[] = {
-      {"--zero", !o.zero.empty()},        {"--rank", !o.rank.empty()},
-      {"--network", !o.network.empty()},  {"--wrap", !o.wrap.empty()},
-      {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
-      {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
-      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
+  const std::pair<const char*, bool> flags[] = {{"--zero", !o.zero.empty()},
+                                                {"--rank", !o.rank.empty()},
+                                                {"--network", !o.network.empty()},
+                                                {"--wrap", !o.wrap.empty()},
+                                                {"--fsdp", !o.fsdp.empty()},
+                                                {"--bucket-view", o.bucket_view},
+                                                {"--find-unused-parameters", o.find_unused},
+                                                {"--tp", !o.tensor.empty()},
+                                                {"--pp", !o.pipeline.empty()},
+                                                {"--no-reshard", o.keep_unsharded},
+                                                {"--gpus-per-node", !o.gpus_per_node.empty()}};
   for (const auto& [flag, given] : flags)
     if (given) throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage).help("for example --gpus 8");
 }
@@ -52,6 +60,8 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   add("--zero", o.zero, lists ? "0|1|2|3|ddp|fsdp,..." : "0|1|2|3|ddp|fsdp",
       "How ranks share the model: ddp or 0 (default), 1: ZeroRedundancyOptimizer, 2, 3: DeepSpeed's stages, fsdp: "
       "FSDP2");
+  add("--fsdp", o.fsdp, "KEY=VALUE,...",
+      "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=false, wrap=GLOB");
   add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
@@ -70,6 +80,37 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
            "Tensor parallelism of a GPT (Megatron-LM): ranks per layer; prints a table of stages");
   add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
 }
+
+namespace {
+
+DType type_of_policy(const std::string& key, const std::string& word) {
+  return choose<DType>("--fsdp " + key, word, {{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}});
+}
+
+// "param=bf16,reduce=fp32,reshard=false,wrap=layers.*": fully_shard's arguments.
+void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
+  if (!o.zero.empty() && s.data != DataParallel::fsdp)
+    throw Error("--fsdp is FSDP2, and --zero " + o.zero + " is not", ErrorKind::usage).help("leave out --zero");
+  s.data = DataParallel::fsdp;
+  std::vector<std::string> given;
+  std::istringstream parts(o.fsdp);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals), value = equals == part.npos ? "" : part.substr(equals + 1);
+    const int kind = choose<int>("--fsdp", key, {{"param", 0}, {"reduce", 1}, {"reshard", 2}, {"wrap", 3}});
+    if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
+    if (std::ranges::find(given, key) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
+    given.push_back(key);
+    if (kind == 0) s.param_type = type_of_policy(key, value);
+    if (kind == 1) s.reduce_type = type_of_policy(key, value);
+    if (kind == 2 && o.keep_unsharded) throw Error("--no-reshard and --fsdp reshard= say the same", ErrorKind::usage);
+    if (kind == 2) s.reshard_after_forward = choose<bool>("--fsdp reshard", value, {{"true", true}, {"false", false}});
+    if (kind == 3 && !o.wrap.empty()) throw Error("--wrap and --fsdp wrap= say the same", ErrorKind::usage);
+    if (kind == 3) s.unit_glob = value;
+  }
+}
+
+}  // namespace
 
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   if (o.gpus.empty()) {
@@ -92,6 +133,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.gradient_as_bucket_view = o.bucket_view;
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
+  if (!o.fsdp.empty()) read_fsdp(o, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);
   if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters needs DDP", ErrorKind::usage);

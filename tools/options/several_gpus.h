@@ -16,7 +16,7 @@ namespace gpuplan {
 
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
-  std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap;
+  std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap, fsdp;
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
 };
 
