@@ -430,7 +430,8 @@ class GraphBuilder {
     switch (choice.kind) {
       case CheckpointConfig::Kind::as_written: return written;
       case CheckpointConfig::Kind::none: return false;
-      case CheckpointConfig::Kind::block: return item != kNone;
+      case CheckpointConfig::Kind::block:
+      case CheckpointConfig::Kind::op: return item != kNone;
       case CheckpointConfig::Kind::every: return item != kNone && item % choice.every == 0;
       case CheckpointConfig::Kind::glob: return matches_glob(path, choice.glob);
     }
@@ -450,6 +451,7 @@ class GraphBuilder {
     hold_keywords(inputs);
     Checkpoint part = begin_part(inputs);
     part.reentrant = reentrant;
+    part.selective = run_.checkpoint.kind == CheckpointConfig::Kind::op;
     return part;
   }
 
@@ -470,7 +472,8 @@ class GraphBuilder {
             .nodes = {static_cast<std::int32_t>(graph_.nodes.size()), 0},
             .given = graph_.append_operands(inputs),
             .reentrant = false,
-            .returned = {}};
+            .returned = {},
+            .selective = false};
   }
 
   void end_checkpoint(Checkpoint part, std::span<const TensorId> returned) {

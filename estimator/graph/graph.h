@@ -169,6 +169,8 @@ struct Checkpoint {
   /// use_reentrant=True: all of it is run again, by a backward of its own that what it returned outlives.
   bool reentrant = false;
   Range returned = {};  // of Graph::operands, where it is reentrant
+  /// Some results are kept, and not computed again: kept_by_policy().
+  bool selective = false;
 };
 
 /// peft's adapters are trained in fp32 where the model is of half precision (autocast_adapter_dtype).

@@ -57,6 +57,7 @@ std::string checkpoint_text(const CheckpointConfig& checkpoint) {
     case CheckpointConfig::Kind::block: return "block" + reentrant;
     case CheckpointConfig::Kind::every: return "every=" + std::to_string(checkpoint.every) + reentrant;
     case CheckpointConfig::Kind::glob: return checkpoint.glob + reentrant;
+    case CheckpointConfig::Kind::op: return "op";
   }
   return "";
 }

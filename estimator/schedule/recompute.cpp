@@ -29,14 +29,22 @@ void Recompute::enter(NodeId id) {
   done_ = true;
 }
 
-std::span<const TensorId> Recompute::leave(NodeId id) const {
+std::span<const TensorId> Recompute::leave(NodeId id) {
   if (!inside_) return {};
   const Checkpoint& c = graph_.checkpoints[at_ - 1];
   if (c.reentrant) return id == c.nodes.begin ? graph_.at(c.given) : std::span<const TensorId>();
   if (!saves(id)) return {};
   for (NodeId n = c.nodes.begin; n < id; ++n)
     if (saves(n)) return {};
-  return graph_.at(c.given);
+  const std::span<const TensorId> given = graph_.at(c.given);
+  if (!c.selective) return given;
+  // The policy's storage goes with the checkpoint; an early stop has left in it what would have come later.
+  left_.assign(given.begin(), given.end());
+  const std::vector<char> kept = kept_by_policy(graph_, c);
+  for (std::int32_t i = early_stop(c); i < c.ops.end; ++i)
+    if (kept[index(i - c.ops.begin)] != 0)
+      for (const TensorId t : graph_.at(graph_.forward_ops[index(i)].writes)) left_.push_back(t);
+  return left_;
 }
 
 bool Recompute::returns(TensorId t) const {
@@ -69,8 +77,14 @@ std::int32_t Recompute::early_stop(const Checkpoint& c) const {
 void Recompute::run(const Checkpoint& c) {
   const std::int32_t end = c.reentrant ? c.ops.end : early_stop(c);
   inside_ = true;
+  const std::vector<char> kept = kept_by_policy(graph_, c);
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
     const Op& op = graph_.forward_ops[index(i)];
+    if (kept[index(i - c.ops.begin)] != 0) {  // it was there all the time, and is taken out of the policy's storage
+      writer_.mark("kept by policy", op.layer, Phase::backward);
+      for (const TensorId t : graph_.at(op.writes)) writer_.read(buffer_of(graph_, t));
+      continue;
+    }
     const bool marker = std::holds_alternative<Marker>(op.what) && graph_.at(op.writes).empty();
     writer_.begin(op.kind, op.layer, Phase::backward, marker ? nullptr : &op.what);
     writer_.schedule().ops.back().recompute = true;
@@ -96,11 +110,29 @@ void Recompute::run(const Checkpoint& c) {
     if (const BufferId cast = buffer_of(graph_, t); buffer(cast) != cast) writer_.read(buffer(cast));
 }
 
+std::vector<char> kept_by_policy(const Graph& graph, const Checkpoint& c) {
+  std::vector<char> kept(index(c.ops.end - c.ops.begin), 0);
+  if (!c.selective) return kept;
+  int products = 0;
+  for (std::int32_t i = c.ops.begin; i < c.ops.end; ++i) {
+    const Operator kind = graph.forward_ops[index(i)].kind;
+    const bool attention = kind == Operator::_scaled_dot_product_flash_attention ||
+                           kind == Operator::_scaled_dot_product_efficient_attention;
+    if (kind == Operator::mm) ++products;
+    kept[index(i - c.ops.begin)] = attention || (kind == Operator::mm && products % 2 != 0) ? 1 : 0;
+  }
+  return kept;
+}
+
 std::vector<char> recomputed_buffers(const Graph& graph) {
   std::vector<char> recomputed(graph.buffers.size(), 0);
-  for (const Checkpoint& c : graph.checkpoints)
+  for (const Checkpoint& c : graph.checkpoints) {
+    const std::vector<char> kept = kept_by_policy(graph, c);
     for (std::int32_t i = c.ops.begin; i < c.ops.end; ++i)
-      for (const TensorId t : graph.at(graph.forward_ops[index(i)].writes)) recomputed[index(buffer_of(graph, t))] = 1;
+      if (kept[index(i - c.ops.begin)] == 0)
+        for (const TensorId t : graph.at(graph.forward_ops[index(i)].writes))
+          recomputed[index(buffer_of(graph, t))] = 1;
+  }
   return recomputed;
 }
 

@@ -27,8 +27,9 @@ class Recompute {
     return inside_ && again_[static_cast<std::size_t>(forward)] != kNone ? again_[static_cast<std::size_t>(forward)]
                                                                          : forward;
   }
-  /// What the checkpoint was given, where this node is the last to hold it; else nothing.
-  std::span<const TensorId> leave(NodeId id) const;
+  /// What the checkpoint was given, and what a policy has kept that was not asked for, where this node is the last to
+  /// hold them; else nothing. Until the next call.
+  std::span<const TensorId> leave(NodeId id);
   /// The node entered last is of a part that reenters autograd, and `t` is what this returned.
   bool returns(TensorId t) const;
   /// What such a part returned, where this node is its last one; else nothing.
@@ -42,9 +43,15 @@ class Recompute {
   const Graph& graph_;
   StepWriter& writer_;
   std::vector<BufferId> again_;  // by forward buffer; empty without checkpoints
+  std::vector<TensorId> left_;   // of leave()
   std::size_t at_;               // checkpoints below this one are still to come
   bool inside_ = false, done_ = false;
 };
+
+/// torchtitan's selective activation checkpointing (distributed/activation_checkpoint.py), through
+/// create_selective_checkpoint_contexts(): the results of scaled dot product attention and of every other aten::mm are
+/// kept, the first of them and not the second. One char an operation of the part.
+std::vector<char> kept_by_policy(const Graph& graph, const Checkpoint& c);
 
 /// The storages that a checkpoint's part allocates, which nothing keeps for backward: one char a buffer.
 std::vector<char> recomputed_buffers(const Graph& graph);

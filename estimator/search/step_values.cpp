@@ -193,8 +193,8 @@ class StepReader {
     (*this)(node, tensor);
   }
   void read(Checkpoint& of) {
-    auto& [ops, nodes, given, reentrant, returned] = of;
-    (*this)(ops, nodes, given, reentrant, returned);
+    auto& [ops, nodes, given, reentrant, returned, selective] = of;
+    (*this)(ops, nodes, given, reentrant, returned, selective);
   }
   void read(Graph& of) {
     auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, backward_ops, saved, locals, strides,

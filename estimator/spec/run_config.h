@@ -76,7 +76,7 @@ enum class Attention { automatic, flash, efficient, cudnn, math, eager };
 
 /// What is run again in backward instead of being kept.
 struct CheckpointConfig {
-  enum class Kind { as_written, none, block, every, glob } kind = Kind::as_written;
+  enum class Kind { as_written, none, block, every, glob, op } kind = Kind::as_written;  // op: torchtitan's
   std::int64_t every = 1;  // every=N: each Nth block of a repeat
   std::string glob;        // of block paths
   bool reentrant = false;  // with use_reentrant=True

@@ -22,7 +22,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "shadow_recorded"))
 import real_values  # noqa: E402
@@ -92,12 +94,37 @@ TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "
 
 def policy_of(kind):
     """fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)."""
-    words = kind.split("+")[1:]
+    words = kind.removesuffix("_block").removesuffix("_op").split("+")[1:]
     return MixedPrecisionPolicy(*(TYPES[word] for word in words)) if words else MixedPrecisionPolicy()
 
 
+SAVED = {torch.ops.aten.mm.default, torch.ops.aten._scaled_dot_product_efficient_attention.default,
+         torch.ops.aten._scaled_dot_product_flash_attention.default}
+
+
+def policy_of_operators():
+    """A result is kept or not, as torchtitan decides it: attention's, and of products the first and every other one."""
+    counts = {"forward": 0, "recompute": 0}
+
+    def policy(context, function, *arguments, **more):
+        if function == torch.ops.aten.mm.default:
+            counts["recompute" if context.is_recompute else "forward"] += 1
+        count = counts["recompute" if context.is_recompute else "forward"]
+        keeps = function in SAVED and not (function == torch.ops.aten.mm.default and count % 2 == 0)
+        return CheckpointPolicy.MUST_SAVE if keeps else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def checkpointed_by_operator(model, blocks):
+    layers = model.model.layers if hasattr(model, "model") else model.transformer.h
+    for i, block in enumerate(blocks):
+        layers[i] = checkpoint_wrapper(block, context_fn=policy_of_operators, preserve_rng_state=False)
+    return list(layers)
+
+
 def wrapped(name, kind, local_rank):
-    """`kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep, also with a policy; with _block behind it each block is checkpointed."""
+    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep, also with a policy; with _block behind it each block is checkpointed."""
     if kind.endswith("_block"):
         model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
         getattr(model, "module", model).gradient_checkpointing_enable()
@@ -105,6 +132,9 @@ def wrapped(name, kind, local_rank):
     if kind.startswith("fsdp2"):
         with torch.device("meta"):
             model, blocks, batch = MODELS[name]()
+        if kind.endswith("_op"):
+            blocks = checkpointed_by_operator(model, blocks)
+        kind = kind.removesuffix("_op")
         reshard = not kind.startswith("fsdp2_keep")
         for block in blocks:
             fully_shard(block, reshard_after_forward=reshard, mp_policy=policy_of(kind))

@@ -699,6 +699,9 @@ expect 2 'is FSDP2, and --zero ddp is not' zoo:gpt2 -b 8 --gpus 4 --fsdp param=b
 expect 2 'say the same' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=false --no-reshard
 expect 2 'needs --gpus' zoo:gpt2 -b 8 --fsdp param=bf16
 expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
+expect 0 'checkpoint op' tests/huggingface/llama-3.1-8b.json --precision bf16 --checkpoint op --gpu h100
+expect 2 'use_reentrant=True cannot' zoo:gpt2 -b 2 --checkpoint op,reentrant
+expect 2 'expects none, block, op, every=N' zoo:gpt2 -b 2 --checkpoint opp
 expect 2 'zeroes gradients itself' zoo:resnet18 -b 8 --gpus 2 --zero 2 --zero-grad backward
 expect 2 'zero-grad is that of --like trainer' zoo:gpt2 -b 2 --like trainer --zero-grad backward
 expect 2 'zero-grad is for training' zoo:resnet18 --mode infer --zero-grad backward

@@ -14,31 +14,40 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kBlock = "_block";
+// "fsdp2+bf16+fp32_op": a way to share the model, with a policy, and what is checkpointed.
+struct Kind {
+  std::string way, policy;
+  CheckpointConfig::Kind checkpoint = CheckpointConfig::Kind::as_written;
+};
 
-bool checkpoints_blocks(const json& r) { return r.at("kind").get<std::string>().ends_with(kBlock); }
-
-// Without what it checkpoints, and without its policy.
-std::string way_of(const json& r) {
-  std::string kind = r.at("kind");
-  if (checkpoints_blocks(r)) kind.resize(kind.size() - kBlock.size());
-  return kind.substr(0, kind.find('+'));
+Kind kind_of(const json& r) {
+  Kind kind;
+  kind.way = r.at("kind");
+  for (const auto& [ending, checkpoint] :
+       {std::pair{std::string("_block"), CheckpointConfig::Kind::block}, {"_op", CheckpointConfig::Kind::op}})
+    if (kind.way.ends_with(ending)) {
+      kind.way.resize(kind.way.size() - ending.size());
+      kind.checkpoint = checkpoint;
+    }
+  const std::size_t plus = kind.way.find('+');
+  if (plus == std::string::npos) return kind;
+  kind.policy = kind.way.substr(plus + 1);
+  kind.way.resize(plus);
+  return kind;
 }
 
-// "fsdp2+bf16+fp32": what is gathered, and what is reduced.
-void read_policy(const json& r, Strategy& s) {
-  std::string kind = r.at("kind");
-  if (checkpoints_blocks(r)) kind.resize(kind.size() - kBlock.size());
-  const std::size_t first = kind.find('+');
-  if (first == std::string::npos) return;
-  const std::size_t second = kind.find('+', first + 1);
+// "bf16+fp32": what is gathered, and what is reduced.
+void read_policy(const std::string& policy, Strategy& s) {
+  if (policy.empty()) return;
+  const std::size_t plus = policy.find('+');
   const auto type = [](const std::string& word) { return word == "as" ? std::nullopt : dtype_from_name(word); };
-  s.param_type = type(kind.substr(first + 1, second == std::string::npos ? second : second - first - 1));
-  if (second != std::string::npos) s.reduce_type = type(kind.substr(second + 1));
+  s.param_type = type(policy.substr(0, plus));
+  if (plus != std::string::npos) s.reduce_type = type(policy.substr(plus + 1));
 }
 
 Strategy strategy_of(const json& r) {
-  const std::string kind = way_of(r);
+  const Kind asked = kind_of(r);
+  const std::string& kind = asked.way;
   Strategy s;
   if (kind.starts_with("ddp")) s.data = DataParallel::ddp;
   if (kind == "zero1") s.data = DataParallel::zero1;
@@ -49,7 +58,7 @@ Strategy strategy_of(const json& r) {
   s.gpus = r.at("world");
   s.rank = r.at("rank");
   if (r.at("model") == "uneven") s.unit_glob = "*";
-  read_policy(r, s);
+  read_policy(asked.policy, s);
   return s;
 }
 
@@ -62,7 +71,7 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
-  if (checkpoints_blocks(r)) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  run.checkpoint.kind = kind_of(r).checkpoint;
   return run;
 }
 

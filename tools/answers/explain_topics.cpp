@@ -160,8 +160,9 @@ constexpr ExplainTopic kTopics[] = {
                               runs again in backward. every=N: every Nth block; GLOB: blocks whose path matches, such as
                               "transformer.h.*"; none: no block, even where the model
                               has checkpoint: true (or checkpoint: reentrant, which is use_reentrant=True);
-                              block,reentrant: use_reentrant=True. The recomputed FLOPs are a row of their own, and
-                              recompute_flops in JSON
+                              block,reentrant: use_reentrant=True. op: by operator, as torchtitan does it: the results
+                              of scaled dot product attention and of every other matrix product without bias are kept.
+                              The recomputed FLOPs are a row of their own, and recompute_flops in JSON
   --optimizer-in-backward     steps each parameter, and frees its gradient, as soon as the gradient is ready
   --offload optimizer|saved   keeps the optimizer's state and step, or the tensors saved for backward, on the host; a
                               row has the bytes that are transferred

@@ -80,7 +80,7 @@ Error not_told(const RunOptions& o, const std::string& flag, const std::string& 
 // Values of flags that the library has no word for.
 void refuse_other_values(const RunOptions& o, const RunConfig& run) {
   using Kind = CheckpointConfig::Kind;
-  if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob)
+  if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob || run.checkpoint.kind == Kind::op)
     throw not_told(o, "--checkpoint " + o.checkpoint, "--checkpoint none, block or block,reentrant");
   if (!o.weights.empty() && !is_library_form(o.weights) && !is_bitsandbytes(run.weights))
     throw not_told(o, "--weights " + o.weights,

@@ -42,7 +42,7 @@ void refuse_unknown_to_formulas(const RunOptions& o, const RunConfig& run) {
     throw refused("--precision " + o.precision, "Megatron-LM keeps half-precision weights with fp32 master copies")
         .help("--precision bf16 or fp16, or leave it out");
   using Kind = CheckpointConfig::Kind;
-  if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob)
+  if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob || run.checkpoint.kind == Kind::op)
     throw refused("--checkpoint " + o.checkpoint, "either all layers are recomputed or none")
         .help("--checkpoint block or none");
   for (const std::string& word : run_words(o)) {

@@ -65,17 +65,20 @@ CheckpointConfig checkpoint_config(const std::string& written) {
   if (config.reentrant) text.erase(text.size() - kReentrant.size());
   if (text.empty() || (config.reentrant && text == "none"))
     refuse("--checkpoint " + written + " says no blocks: --checkpoint block,reentrant");
-  config.kind = text == "none" ? Kind::none : text == "block" ? Kind::block : Kind::glob;
+  config.kind = text == "none" ? Kind::none : text == "block" ? Kind::block : text == "op" ? Kind::op : Kind::glob;
+  if (config.kind == Kind::op && config.reentrant)
+    refuse("--checkpoint op keeps results by operator, which use_reentrant=True cannot: leave out reentrant");
   if (text.starts_with(kEvery)) {
     config.kind = Kind::every;
     config.every = whole_number("--checkpoint every", text.substr(kEvery.size()), 1, kMany);
   }
   if (config.kind != Kind::glob) return config;
   // Anything else is a pattern of paths; a single word that is nearly one of ours is a slip.
-  const std::vector<std::string> words = {"none", "block", "every", "reentrant"};
+  const std::vector<std::string> words = {"none", "block", "op", "every", "reentrant"};
   if (text.find_first_of("*?.") == std::string::npos && !nearest(text, words).empty())
     throw Error(
-        "--checkpoint expects none, block, every=N, block,reentrant or a pattern of block paths such as \"layer1.*\", "
+        "--checkpoint expects none, block, op, every=N, block,reentrant or a pattern of block paths such as "
+        "\"layer1.*\", "
         "not \"" +
             text + "\"" + did_you_mean(text, words),
         ErrorKind::usage);

@@ -63,8 +63,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   const char* const saving = "Saving memory";
   add(saving, "--micro-batches", o.micro_batches, "N",
       "Splits the batch into N micro-batches and accumulates gradients (1)");
-  add(saving, "--checkpoint,--ckpt", o.checkpoint, "none|block|every=N|GLOB",
-      "Activation checkpointing: blocks to recompute in backward; block,reentrant with use_reentrant=True");
+  add(saving, "--checkpoint,--ckpt", o.checkpoint, "none|block|op|every=N|GLOB",
+      "Activation checkpointing: blocks to recompute in backward; block,reentrant with use_reentrant=True; op: by "
+      "operator, as torchtitan does it");
   add(saving, "--master", o.master, "fp32", "fp32 master weights for a half-precision model");
   command
       .add_flag("--optimizer-in-backward", o.optimizer_in_backward,
