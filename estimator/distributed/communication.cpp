@@ -126,11 +126,11 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     }
     case DataParallel::fsdp: {
       std::int64_t forward = 0, backward = 0, reduced = 0;
-      for (const FsdpUnit& unit : units) {
-        const std::int64_t whole = gathered_bytes(graph, unit, ranks);
+      for (std::size_t u = 0; u < units.size(); ++u) {
+        const std::int64_t whole = gathered_bytes(graph, units[u], ranks);
         forward += whole;
-        if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
-        reduced += reduced_bytes(graph, schedule, unit, strategy);
+        if (strategy.reshards(u, units.size())) backward += whole;
+        reduced += reduced_bytes(graph, schedule, units[u], strategy);
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);

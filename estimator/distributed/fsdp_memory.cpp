@@ -53,7 +53,7 @@ class FsdpWriter {
         rank_(strategy.rank) {
     table_ = writer_.new_slot();
     cast_ = writer_.new_slot();
-    for (const FsdpUnit& unit : units) add(unit);
+    for (std::size_t u = 0; u < units.size(); ++u) add(units[u], strategy.reshards(u, units.size()));
   }
 
   CollectiveMemory write() {
@@ -70,7 +70,7 @@ class FsdpWriter {
   DType stored(const Tensor& t) const { return stored_type(t.dtype, strategy_, run_); }
   DType reduced(const Tensor& t) const { return strategy_.reduce_type.value_or(t.dtype); }
 
-  void add(const FsdpUnit& of) {
+  void add(const FsdpUnit& of, bool reshards) {
     MemoryUnit unit{&of,
                     {},
                     0,
@@ -80,7 +80,7 @@ class FsdpWriter {
                     writer_.new_slot(),
                     writer_.new_slot(),
                     writer_.new_slot(),
-                    strategy_.reshard_after_forward && !of.path.empty()};
+                    reshards};
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
       const std::int64_t elements = padded_shard_elements(t.shape, ranks_);

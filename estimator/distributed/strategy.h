@@ -1,6 +1,7 @@
 // How a training step is spread over several GPUs. Plain values with the defaults of the command line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,10 +28,15 @@ struct Strategy {
   bool find_unused_parameters = false;   // DDP's
   std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
+  bool keeps_last_block = false;      // the last one's is false, as torchtitan has it: backward begins with it
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.
   std::optional<DType> param_type, reduce_type;
+  /// Of FSDP2's units, the root first: whether its parameters go after the forward.
+  bool reshards(std::size_t unit, std::size_t units) const {
+    return reshard_after_forward && unit >= 1 && unit < units && !(keeps_last_block && unit + 1 == units);
+  }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }

@@ -96,7 +96,7 @@ class FsdpTransfers {
   }
 
   bool gathers_again(std::size_t unit) const {
-    return strategy_.reshard_after_forward && unit >= 1 && unit < units_.size();
+    return strategy_.reshards(unit, units_.size());
   }
 
   void backward() {

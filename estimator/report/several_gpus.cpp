@@ -38,7 +38,8 @@ class GpusScreen : public StyledScreen {
     const std::string types =
         (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
-    return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)");
+    return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
+           (s.keeps_last_block ? dot() + "the last one kept until backward" : "");
   }
 
   // What the GPUs do together, and what of their throughput is left.

@@ -124,7 +124,7 @@ def checkpointed_by_operator(model, blocks):
 
 
 def wrapped(name, kind, local_rank):
-    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep, also with a policy; with _block behind it each block is checkpointed."""
+    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2, fsdp2_keep or fsdp2_last (what is not resharded), also with a policy; with _block behind it each block is checkpointed."""
     if kind.endswith("_block"):
         model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
         getattr(model, "module", model).gradient_checkpointing_enable()
@@ -135,8 +135,8 @@ def wrapped(name, kind, local_rank):
         if kind.endswith("_op"):
             blocks = checkpointed_by_operator(model, blocks)
         kind = kind.removesuffix("_op")
-        reshard = not kind.startswith("fsdp2_keep")
         for block in blocks:
+            reshard = block is not blocks[-1] if kind.startswith("fsdp2_last") else not kind.startswith("fsdp2_keep")
             fully_shard(block, reshard_after_forward=reshard, mp_policy=policy_of(kind))
         fully_shard(model, mp_policy=policy_of(kind))
         model.to_empty(device="cuda")

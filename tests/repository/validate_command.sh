@@ -18,6 +18,8 @@ done
 expect 0 'whole process \(NVML\)' shadow t4 zoo:resnet18 --batch 4
 expect 0 'values and times need a real GPU' shadow t4 zoo:resnet18 --batch 4 --values --by op
 expect 0 '"holds": true' shadow t4 zoo:resnet18 --batch 4 --format json
+expect 0 'peak allocated' shadow t4 zoo:resnet18 --batch 4 -o "$work/page.html"
+grep -q '<p class="good">✔ What was predicted was measured, within 1%</p>' "$work/page.html" || fail "the page says so"
 expect 0 '^  forward ' shadow t4 zoo:resnet18 --batch 4 -v
 
 # Memory runs out where the plan says; a smaller batch is named.
@@ -28,8 +30,8 @@ grep -q '"same": true' "$work/too_big.json" || fail "the file says so too"
 
 # What cannot be asked for.
 expect 2 '--by expects layer, op or class' "$gpuplan" validate zoo:resnet18 --by name
-expect 2 'validate can write text or JSON only' "$gpuplan" validate zoo:resnet18 --format csv
-expect 2 'validate can write text or JSON only' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
+expect 2 'validate can write text, JSON or HTML only' "$gpuplan" validate zoo:resnet18 --format csv
+expect 2 'validate can write text, JSON or HTML only' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
 expect 4 'cannot be written there' "$gpuplan" validate zoo:resnet18 -o "$work/none/v.json"
 expect 2 '--steps expects 3 to 1000000' "$gpuplan" validate zoo:resnet18 --steps 2
 expect 2 '--tolerance expects a share' "$gpuplan" validate zoo:resnet18 --tolerance nan

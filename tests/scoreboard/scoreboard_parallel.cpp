@@ -55,6 +55,7 @@ Strategy strategy_of(const json& r) {
   s.gradient_as_bucket_view = kind.ends_with("_view");
   s.find_unused_parameters = kind.starts_with("ddp_unused");
   s.reshard_after_forward = kind != "fsdp2_keep";
+  s.keeps_last_block = kind == "fsdp2_last";
   s.gpus = r.at("world");
   s.rank = r.at("rank");
   if (r.at("model") == "uneven") s.unit_glob = "*";

@@ -61,7 +61,7 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
       "How ranks share the model: ddp or 0 (default), 1: ZeroRedundancyOptimizer, 2, 3: DeepSpeed's stages, fsdp: "
       "FSDP2");
   add("--fsdp", o.fsdp, "KEY=VALUE,...",
-      "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=false, wrap=GLOB");
+      "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=true|false|but-last, wrap=GLOB");
   add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
@@ -104,7 +104,11 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     if (kind == 0) s.param_type = type_of_policy(key, value);
     if (kind == 1) s.reduce_type = type_of_policy(key, value);
     if (kind == 2 && o.keep_unsharded) throw Error("--no-reshard and --fsdp reshard= say the same", ErrorKind::usage);
-    if (kind == 2) s.reshard_after_forward = choose<bool>("--fsdp reshard", value, {{"true", true}, {"false", false}});
+    if (kind == 2) {
+      const int when = choose<int>("--fsdp reshard", value, {{"true", 0}, {"false", 1}, {"but-last", 2}});
+      s.reshard_after_forward = when != 1;
+      s.keeps_last_block = when == 2;
+    }
     if (kind == 3 && !o.wrap.empty()) throw Error("--wrap and --fsdp wrap= say the same", ErrorKind::usage);
     if (kind == 3) s.unit_glob = value;
   }
