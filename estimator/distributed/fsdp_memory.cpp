@@ -71,16 +71,8 @@ class FsdpWriter {
   DType reduced(const Tensor& t) const { return strategy_.reduce_type.value_or(t.dtype); }
 
   void add(const FsdpUnit& of, bool reshards) {
-    MemoryUnit unit{&of,
-                    {},
-                    0,
-                    0,
-                    0,
-                    writer_.new_slot(),
-                    writer_.new_slot(),
-                    writer_.new_slot(),
-                    writer_.new_slot(),
-                    reshards};
+    MemoryUnit unit{
+        &of, {}, 0, 0, 0, writer_.new_slot(), writer_.new_slot(), writer_.new_slot(), writer_.new_slot(), reshards};
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
       const std::int64_t elements = padded_shard_elements(t.shape, ranks_);

@@ -95,9 +95,7 @@ class FsdpTransfers {
     }
   }
 
-  bool gathers_again(std::size_t unit) const {
-    return strategy_.reshards(unit, units_.size());
-  }
+  bool gathers_again(std::size_t unit) const { return strategy_.reshards(unit, units_.size()); }
 
   void backward() {
     const std::size_t last = units_.size() - 1;
