@@ -129,7 +129,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       for (std::size_t u = 0; u < units.size(); ++u) {
         const std::int64_t whole = gathered_bytes(graph, units[u], ranks);
         forward += whole;
-        if (strategy.reshards(u, units.size())) backward += whole;
+        if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) backward += whole;
         reduced += reduced_bytes(graph, schedule, units[u], strategy);
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);

@@ -190,6 +190,7 @@ class FsdpWriter {
       if (unit.reshards) writer_.at(Phase::forward, unit.of->forward.end, [&] { reshard(unit); });
     }
     writer_.at(Phase::forward, units_[0].of->forward.end, [&] {
+      if (strategy_.reshards_root) reshard(units_[0]);
       if (held != nullptr) writer_.free(held->gathered);
     });
   }
@@ -203,7 +204,15 @@ class FsdpWriter {
   void backward() {
     const std::size_t last = units_.size() - 1;
     const bool root_gathers = !units_[0].members.empty();
-    if (root_gathers) writer_.at(Phase::backward, units_[0].of->backward.begin, [&] { prefetch(last); });
+    if (root_gathers)
+      writer_.at(Phase::backward, units_[0].of->backward.begin, [&] {
+        if (strategy_.reshards_root) {
+          gather(units_[0]);
+          copy_out(units_[0]);
+          writer_.free(units_[0].gathered);
+        }
+        prefetch(last);
+      });
     for (std::size_t u = last; u >= 1; --u) {
       const MemoryUnit& unit = units_[u];
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {

@@ -117,6 +117,8 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const bool wraps = strategy.data == DataParallel::fsdp;
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = step.run;  // what is gathered is of the policy's type, and so is all that is computed of it
+  constexpr PyTorchVersion kRootReshards = 208;  // recorded; 2.6 keeps the root's parameters whatever is said
+  if (wraps && run.pytorch < kRootReshards) step.strategy.reshards_root = false;
   if (wraps && strategy.param_type) {
     computed.given_type = computed.precision;
     computed.precision = *strategy.param_type;

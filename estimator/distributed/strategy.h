@@ -29,6 +29,7 @@ struct Strategy {
   std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   bool keeps_last_block = false;      // the last one's is false, as torchtitan has it: backward begins with it
+  bool reshards_root = false;         // True is said of the root, too, which is gathered again for backward then
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.

@@ -100,7 +100,12 @@ class FsdpTransfers {
   void backward() {
     const std::size_t last = units_.size() - 1;
     const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.ranks()) > 0;
-    if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, kBackwardGathersRow, kNone);
+    std::int32_t root_copied = kNone;
+    if (root_gathers && strategy_.reshards_root) {
+      gather(0, units_[0].backward.begin, kBackwardGathersRow, kNone);
+      root_copied = copy_out(0, units_[0].backward.begin);
+    }
+    if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, kBackwardGathersRow, root_copied);
     for (std::size_t u = last; u >= 1; --u) {
       const std::int32_t begin = units_[u].backward.begin;
       std::int32_t copied = kNone;

@@ -39,7 +39,8 @@ class GpusScreen : public StyledScreen {
         (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
     return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
-           (s.keeps_last_block ? dot() + "the last one kept until backward" : "");
+           (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
+           (s.reshards_root ? dot() + "the root gathered again" : "");
   }
 
   // What the GPUs do together, and what of their throughput is left.

@@ -124,6 +124,10 @@ void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggest
     const std::string batch = n.batch != c.run.batch ? " --batch " + std::to_string(n.batch) : "";
     suggestions.push_back({.flags = "--gpus " + std::to_string(n.gpus) + kind + batch, .device_bytes = n.device_bytes});
   };
+  if (c.strategy.data == DataParallel::fsdp) {  // the flags that are there say so
+    if (fsdp) add(*fsdp, "");
+    return;
+  }
   if (fsdp && (!ddp || fsdp->gpus < ddp->gpus)) add(*fsdp, " --zero fsdp");
   if (ddp) add(*ddp, "");
 }

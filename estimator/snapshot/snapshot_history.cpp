@@ -188,6 +188,13 @@ std::string doubt_about(const SnapshotHistory& history) {
          "seen, and blocks count with their sizes rounded up to 512 bytes";
 }
 
+bool was_used(const Snapshot& snapshot, std::size_t device) {
+  return std::ranges::any_of(snapshot.events_of(device),
+                             [](const SnapshotEvent& e) { return e.action != SnapshotAction::snapshot; }) ||
+         std::ranges::any_of(snapshot.segments,
+                             [&](const SnapshotSegment& s) { return s.device == static_cast<std::int32_t>(device); });
+}
+
 bool has_private_pools(const Snapshot& snapshot, std::size_t device) {
   return std::ranges::any_of(snapshot.segments, [&](const SnapshotSegment& s) {
     return s.private_pool && s.device == static_cast<std::int32_t>(device);

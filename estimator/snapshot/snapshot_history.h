@@ -59,6 +59,8 @@ SnapshotHistory follow(const Snapshot& snapshot, std::size_t device);
 
 /// Why its figures may be off, a sentence without an end; empty: they are PyTorch's.
 std::string doubt_about(const SnapshotHistory& history);
+/// Whether the process had anything on a device; that a snapshot was taken is an event of all of them.
+bool was_used(const Snapshot& snapshot, std::size_t device);
 /// Whether blocks lie in pools of their own, as those of CUDA graphs do.
 bool has_private_pools(const Snapshot& snapshot, std::size_t device);
 

@@ -124,7 +124,7 @@ def checkpointed_by_operator(model, blocks):
 
 
 def wrapped(name, kind, local_rank):
-    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2, fsdp2_keep or fsdp2_last (what is not resharded), also with a policy; with _block behind it each block is checkpointed."""
+    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2, fsdp2_keep or fsdp2_last (what is not resharded), with root behind it where the root is, also with a policy; with _block behind it each block is checkpointed."""
     if kind.endswith("_block"):
         model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
         getattr(model, "module", model).gradient_checkpointing_enable()
@@ -138,7 +138,7 @@ def wrapped(name, kind, local_rank):
         for block in blocks:
             reshard = block is not blocks[-1] if kind.startswith("fsdp2_last") else not kind.startswith("fsdp2_keep")
             fully_shard(block, reshard_after_forward=reshard, mp_policy=policy_of(kind))
-        fully_shard(model, mp_policy=policy_of(kind))
+        fully_shard(model, mp_policy=policy_of(kind), reshard_after_forward=True if "root" in kind else None)
         model.to_empty(device="cuda")
         if hasattr(model, "tie_weights"):
             model.tie_weights()

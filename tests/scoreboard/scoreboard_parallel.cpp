@@ -55,7 +55,8 @@ Strategy strategy_of(const json& r) {
   s.gradient_as_bucket_view = kind.ends_with("_view");
   s.find_unused_parameters = kind.starts_with("ddp_unused");
   s.reshard_after_forward = kind != "fsdp2_keep";
-  s.keeps_last_block = kind == "fsdp2_last";
+  s.keeps_last_block = kind.starts_with("fsdp2_last");
+  s.reshards_root = kind.ends_with("root");
   s.gpus = r.at("world");
   s.rank = r.at("rank");
   if (r.at("model") == "uneven") s.unit_glob = "*";

@@ -21,12 +21,6 @@ namespace {
 constexpr const char* kRows = "10";
 constexpr std::int64_t kMostRows = 1'000'000, kMostDevices = 1 << 20;
 
-bool was_used(const Snapshot& snapshot, std::size_t device) {
-  return !snapshot.events_of(device).empty() || std::ranges::any_of(snapshot.segments, [&](const SnapshotSegment& s) {
-    return s.device == static_cast<std::int32_t>(device);
-  });
-}
-
 // What a reader has to know before he believes the figures.
 void warn(const Snapshot& snapshot, const SnapshotReport& r, std::vector<std::string>& warnings) {
   const std::string on = snapshot.name + ", GPU " + std::to_string(r.device) + ": ";

@@ -13,6 +13,7 @@
 
 #include "estimator/report/memory_page.h"
 #include "estimator/report/rent_job.h"
+#include "estimator/snapshot/snapshot_history.h"
 #include "tools/answers/plan_page.h"
 #include "tools/answers/report_page.h"
 #include "tools/answers/snapshot_input.h"
@@ -165,7 +166,7 @@ std::vector<std::string> memories_of(const std::string& session) {
     const Snapshot snapshot = open_snapshot(file.string());
     const std::string rank = file.extension().string();
     for (std::size_t device = 0; device < snapshot.devices() && bytes < kMostMemory; ++device) {
-      if (snapshot.events_of(device).empty()) continue;
+      if (!was_used(snapshot, device)) continue;
       const std::string name = (rank.empty() ? "" : rank.substr(1) + ", ") + "GPU " + std::to_string(device);
       bytes += memories.emplace_back(memory_page_json(name, snapshot, device, PagePart::all)).size();
     }
