@@ -5,7 +5,7 @@ const shownColumns = {
   layers: ['name', 'type', 'saved_bytes', 'output_bytes', 'parameters', 'forward_macs', 'backward_flops', 'time forward_seconds', 'time backward_seconds', 'time bound', 'at'],
   gpus: ['gpu', 'gpus', 'usable_bytes', 'fits', 'asked_device_bytes', 'largest batch', 'step_seconds', 'samples_per_second', 'instance usd_per_hour', 'usd_per_million_samples', 'instance provider', 'instance name', 'instance price_date', 'power_of_two batch', 'largest device_bytes', 'refused'],
 };
-const hiddenLists = ['warnings', 'assumptions', 'at_most terms'];
+const hiddenLists = ['assumptions', 'at_most terms'];  // said in the notes, and in the text
 const mostRows = 400;
 
 const figure = n => Number(n.toPrecision(4)).toLocaleString('en', { maximumSignificantDigits: 4 });

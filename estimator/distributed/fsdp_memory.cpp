@@ -28,6 +28,7 @@ struct Member {
   std::int64_t shard_bytes;   // the same in the type that it is gathered in
   std::int32_t whole;         // slot of its gathered copy
   BufferId gradient = kNone;  // none where it is frozen
+  bool is_converted = false;  // it is gathered in another type than it is stored in
 };
 
 struct MemoryUnit {
@@ -38,6 +39,7 @@ struct MemoryUnit {
   std::int64_t kept_bytes = 0;                              // of the same, as they are stored
   std::int32_t gathered, reduced_from, reduced, converted;  // slots
   bool reshards;
+  bool converts_back = false;  // gradients are reduced in another type than is kept
 };
 
 class FsdpWriter {
@@ -76,13 +78,15 @@ class FsdpWriter {
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
       const std::int64_t elements = padded_shard_elements(t.shape, ranks_);
-      Member member{p, elements * size_of(stored(t)), elements * size_of(t.dtype), writer_.new_slot(), kNone};
+      Member member{p,     elements * size_of(stored(t)), elements * size_of(t.dtype), writer_.new_slot(),
+                    kNone, stored(t) != t.dtype};
       const std::int32_t place = gradient_place(schedule_, p);
       if (place != kNone) member.gradient = schedule_.gradient_of[index(place)];
       unit.shard_bytes += member.shard_bytes;
       if (member.gradient != kNone) {
         unit.reduced_bytes += elements * size_of(reduced(t));
         unit.kept_bytes += member.stored_bytes;
+        unit.converts_back = unit.converts_back || reduced(t) != stored(t);
       }
       unit.members.push_back(member);
     }
@@ -137,12 +141,11 @@ class FsdpWriter {
     if (unit.members.empty()) return;
     std::int64_t cast = 0;
     for (const Member& m : unit.members)
-      if (is_converted(m)) cast += m.shard_bytes;
+      if (m.is_converted) cast += m.shard_bytes;
     if (cast > 0) writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
     writer_.allocate(unit.gathered, ranks_ * unit.shard_bytes, Category::parameters, kGatherStream);
     if (cast > 0) writer_.free(cast_);
   }
-  bool is_converted(const Member& m) const { return m.stored_bytes != m.shard_bytes; }
 
   // split_with_sizes_copy, with its table: four numbers a tensor, one more, and one a block. Where there are more
   // blocks than twice as many as run at once, each copies several tiles of several shards.
@@ -248,14 +251,13 @@ class FsdpWriter {
     for (const Member& m : unit.members)
       if (m.gradient != kNone) writer_.free_buffer(m.gradient);
     writer_.allocate(unit.reduced, unit.reduced_bytes, Category::gradients, kReduceStream);
-    if (converts_back(unit)) {  // _to_dtype_if_needed(reduce_output, orig_dtype)
+    if (unit.converts_back) {  // _to_dtype_if_needed(reduce_output, orig_dtype)
       writer_.allocate(unit.converted, unit.kept_bytes, Category::gradients, kReduceStream);
       writer_.free(unit.reduced);
     }
     last_reduced_ = &unit;
   }
-  static bool converts_back(const MemoryUnit& unit) { return unit.kept_bytes != unit.reduced_bytes; }
-  static std::int32_t kept_slot(const MemoryUnit& unit) { return converts_back(unit) ? unit.converted : unit.reduced; }
+  static std::int32_t kept_slot(const MemoryUnit& unit) { return unit.converts_back ? unit.converted : unit.reduced; }
 
   const Graph& graph_;
   const Schedule& schedule_;

@@ -118,7 +118,10 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = step.run;  // what is gathered is of the policy's type, and so is all that is computed of it
   constexpr PyTorchVersion kRootReshards = 208;  // recorded; 2.6 keeps the root's parameters whatever is said
-  if (wraps && run.pytorch < kRootReshards) step.strategy.reshards_root = false;
+  if (wraps && strategy.reshards_root && run.pytorch < kRootReshards)
+    throw Error("fully_shard(reshard_after_forward=True) of the root was recorded with PyTorch 2.8 and later",
+                ErrorKind::usage)
+        .help("2.6 keeps the root's parameters whatever is said: leave out reshard-root=true");
   if (wraps && strategy.param_type) {
     computed.given_type = computed.precision;
     computed.precision = *strategy.param_type;

@@ -50,13 +50,17 @@ class Collector {
 
   // A decoder of transformers called without use_cache=False copies keys and values in the forward, and backward reads
   // the copies. Trainer passes False, and so does a checkpointed block (transformers/modeling_layers.py).
-  void cache(const Model& model) const {
+  void cache(const Model& model, const Graph& graph) const {
     const bool own_loop = run_.like == Like::pytorch || run_.like == Like::accelerate;
     using Kind = CheckpointConfig::Kind;
     const bool checkpoints = run_.checkpoint.kind != Kind::none && run_.checkpoint.kind != Kind::as_written;
     if (run_.mode != Mode::train || !own_loop || checkpoints) return;
     const auto is_decoder = [](const Variable& v) { return v.name == "packed"; };
     const auto says = [](const Variable& v) { return v.name == "use_cache"; };
+    const auto copies = [&](const Layer& l) {  // of a model that was exported with its cache
+      return l.type == "KVCache" && l.ops.begin != l.ops.end;
+    };
+    if (std::ranges::any_of(graph.layers, copies)) return;
     if (std::ranges::any_of(model.vars, is_decoder) && std::ranges::none_of(model.vars, says))
       add("use_cache",
           "no KV cache is filled in training: use_cache=False; a loop that leaves it on keeps copies of keys and "
@@ -197,7 +201,7 @@ std::vector<Assumption> assumptions_of(const Plan& plan, const Report& report) {
   const RankStep& step = plan.step;
   const Collector collect(report, step.gpu, assumptions);
   collect.sequences(*plan.model);
-  collect.cache(*plan.model);
+  collect.cache(*plan.model, step.graph);
   collect.loss(*plan.model);
   collect.device();
   collect.search(*plan.model);

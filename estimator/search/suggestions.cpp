@@ -119,15 +119,16 @@ void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggest
     if (!as_many) strategy.gpus = 2 * c.strategy.gpus;
     return gpus_needed(c.model, c.catalog, c.run, strategy, c.gpu, usable_bytes);
   };
-  const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp), fsdp = needed(DataParallel::fsdp);
   const auto add = [&](const GpusNeeded& n, const char* kind) {
     const std::string batch = n.batch != c.run.batch ? " --batch " + std::to_string(n.batch) : "";
     suggestions.push_back({.flags = "--gpus " + std::to_string(n.gpus) + kind + batch, .device_bytes = n.device_bytes});
   };
+  const std::optional<GpusNeeded> fsdp = needed(DataParallel::fsdp);
   if (c.strategy.data == DataParallel::fsdp) {  // the flags that are there say so
     if (fsdp) add(*fsdp, "");
     return;
   }
+  const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp);
   if (fsdp && (!ddp || fsdp->gpus < ddp->gpus)) add(*fsdp, " --zero fsdp");
   if (ddp) add(*ddp, "");
 }

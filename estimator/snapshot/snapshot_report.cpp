@@ -80,6 +80,8 @@ std::vector<SnapshotShare> shares_of(const SnapshotHistory& history, const std::
     if (text.empty()) continue;
     SnapshotShare& share = by_part[text];
     share.text = text;
+    share.file = lines[t.stack].file;
+    share.line = lines[t.stack].line;
     share.bytes += t.bytes;
     ++share.tensors;
   }
@@ -235,9 +237,6 @@ SnapshotReport report_of(const Snapshot& snapshot, std::size_t device, const std
   report.alive = shares_of(history, lines, line_in_words);
   report.modules = shares_of(history, lines,
                              [](const SnapshotTensor&, const SnapshotLine& l) { return std::string_view(l.module); });
-  for (SnapshotShare& share : report.alive)
-    if (const auto line = std::ranges::find(lines, share.text, &SnapshotLine::text); line != lines.end())
-      share.file = line->file, share.line = line->line;
   if (history.peak_event != kBeforeHistory) report.peak_at = lines[events[history.peak_event].stack].text;
   if (!steps.empty()) {
     report.kinds.resize(kSnapshotKinds);

@@ -698,6 +698,7 @@ expect 2 'says param twice' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16,param=fp16
 expect 2 'is FSDP2, and --zero ddp is not' zoo:gpt2 -b 8 --gpus 4 --fsdp param=bf16 --zero ddp
 expect 2 'say the same' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=false --no-reshard
 expect 0 'the last one kept until backward · the root gathered again' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=but-last,reshard-root=true --gpu h100
+expect 2 'was recorded with PyTorch 2.8 and later' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard-root=true --pytorch 2.6
 expect 2 'expects true, false or but-last' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=never
 expect 2 'needs --gpus' zoo:gpt2 -b 8 --fsdp param=bf16
 expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
