@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tools/answers/html_page.h"
+#include "tools/answers/plan_page.h"
 
 namespace gpuplan {
 namespace {
@@ -38,6 +39,19 @@ std::string report_page(ReportParts parts, const OutputOptions& output) {
   page.memories = std::move(parts.memories);
   page.memory_first = parts.memory_first;
   return html_text(page);
+}
+
+void keep_what_a_page_holds(ReportParts& parts) {
+  std::size_t bytes = 0;
+  std::size_t held = 0;
+  for (; held < parts.memories.size(); ++held) {
+    bytes += parts.memories[held].size();
+    if (held > 0 && bytes > kMostMemory) break;
+  }
+  if (held == parts.memories.size()) return;
+  parts.memories.resize(held);
+  parts.notes.push_back("this page draws the first " + std::to_string(held) +
+                        " of the memories, up to 12 MB; of the others it has the figures only");
 }
 
 std::string list_of_lines(const std::string& json_lines) {

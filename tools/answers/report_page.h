@@ -23,6 +23,9 @@ struct ReportParts {
 
 std::string report_page(ReportParts parts, const OutputOptions& output);
 
+/// Drops the memories beyond kMostMemory (the first stays), and says in the notes that it did.
+void keep_what_a_page_holds(ReportParts& parts);
+
 /// Of `gpuplan sweep --format jsonl`: the JSON that a page has of it.
 std::string list_of_lines(const std::string& json_lines);
 

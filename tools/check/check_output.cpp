@@ -49,20 +49,18 @@ std::string page_of(const CheckReport& report, const OutputOptions& output) {
   const std::string text = check_text(report, file_style(output));
   const bool good = report.worst() < State::fail;
   std::vector<std::string> memories;
-  std::size_t bytes = 0;
-  for (const CheckResult& result : report.results) {
-    bytes += result.memory.size();
-    if (!result.memory.empty() && bytes <= kMostMemory) memories.push_back(result.memory);
-  }
+  for (const CheckResult& result : report.results)
+    if (!result.memory.empty()) memories.push_back(result.memory);
   const std::size_t last = text.find_last_of('\n', text.size() - 2);
-  return report_page({.text = text,
-                      .json = check_json(report, kVersion),
-                      .verdict = mark_of(good, {}) + " " + text.substr(last + 1),
-                      .good = good,
-                      .notes = report.warnings,
-                      .drawings = {},
-                      .memories = std::move(memories)},
-                     output);
+  ReportParts parts = {.text = text,
+                       .json = check_json(report, kVersion),
+                       .verdict = mark_of(good, {}) + " " + text.substr(last + 1),
+                       .good = good,
+                       .notes = report.warnings,
+                       .drawings = {},
+                       .memories = std::move(memories)};
+  keep_what_a_page_holds(parts);
+  return report_page(std::move(parts), output);
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ std::vector<std::string> memories_of(const std::string& session) {
   for (const fs::path& file : files_called(session, "snapshot")) {
     const Snapshot snapshot = open_snapshot(file.string());
     const std::string rank = file.extension().string();
-    for (std::size_t device = 0; device < snapshot.devices() && bytes < kMostMemory; ++device) {
+    for (std::size_t device = 0; device < snapshot.devices() && bytes <= kMostMemory; ++device) {
       if (!was_used(snapshot, device)) continue;
       const std::string name = (rank.empty() ? "" : rank.substr(1) + ", ") + "GPU " + std::to_string(device);
       bytes += memories.emplace_back(memory_page_json(name, snapshot, device, PagePart::all)).size();
@@ -207,15 +207,16 @@ Finished run_in_session(const fs::path& program, const std::vector<std::string>&
 std::string page_of(const shadow::RunReport& report, const ShadowOptions& options, std::vector<std::string> memories) {
   TextStyle brief;
   brief.brief = true;
-  return report_page({.text = shadow::run_text(report, file_style(options.output)),
-                      .json = shadow::run_json(report, kVersion),
-                      .verdict = shadow::run_text(report, brief),
-                      .good = report.exit_code == 0,
-                      .notes = shadow::unknown_words(report),
-                      .drawings = {},
-                      .memories = std::move(memories),
-                      .memory_first = true},
-                     options.output);
+  ReportParts parts = {.text = shadow::run_text(report, file_style(options.output)),
+                       .json = shadow::run_json(report, kVersion),
+                       .verdict = shadow::run_text(report, brief),
+                       .good = report.exit_code == 0,
+                       .notes = shadow::unknown_words(report),
+                       .drawings = {},
+                       .memories = std::move(memories),
+                       .memory_first = true};
+  keep_what_a_page_holds(parts);
+  return report_page(std::move(parts), options.output);
 }
 
 std::string render(const shadow::RunReport& report, Format format, const TextStyle& style, const ShadowOptions& options,

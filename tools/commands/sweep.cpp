@@ -202,17 +202,18 @@ class Sweep {
     std::vector<std::string> warnings;
     for (const auto& [warning, times] : points_.warnings()) warnings.push_back(warning);
     const std::string count = format_count(static_cast<std::int64_t>(rows.size())) + " points";
-    return report_page(
-        {.text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
-         .json = list_of_lines(sweep_json_lines(names_, rows)),
-         .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
-         .good = !limited || fitting > 0,
-         .notes = std::move(warnings),
-         .drawings = {{"Over the points", curves_svg("Sweep of " + model(), sweep_curves(names_, rows))}},
-         .memories = memories(rows)},
-        options_.output);
+    ReportParts parts = {
+        .text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
+        .json = list_of_lines(sweep_json_lines(names_, rows)),
+        .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
+        .good = !limited || fitting > 0,
+        .notes = std::move(warnings),
+        .drawings = {{"Over the points", curves_svg("Sweep of " + model(), sweep_curves(names_, rows))}},
+        .memories = memories(rows)};
+    keep_what_a_page_holds(parts);
+    return report_page(std::move(parts), options_.output);
   }
-  // As many as a page holds.
+  // As many as a page holds, and one more, by which the page knows that it does not hold all.
   std::vector<std::string> memories(std::span<const SweepRow> rows) const {
     std::vector<std::string> made;
     std::size_t bytes = 0;
