@@ -113,19 +113,17 @@ class CollectivePrograms {
   /// Those before step `i` of the phase.
   void run_before(std::int32_t i) {
     if (memory_ == nullptr) return;
-    const auto& points = memory_->points;
+    const auto& points = memory_->points[static_cast<std::size_t>(kind_)];
     while (next_ < points.size() && points[next_].phase == loop_.phase && points[next_].step <= i)
       run(points[next_++].events);
   }
 
-  /// Buffers are sent, and buckets made anew, before the first micro-batch only: the forward before one of the others
-  /// was under no_sync() (distributed.py, require_forward_param_sync), and so was its backward, whose gradients the
-  /// reducer does not see (reducer.cpp, expect_autograd_hooks_).
-  void begin_forward() {
+  /// Of a step's micro-batch.
+  void begin_forward(std::int64_t number, std::int64_t of) {
     if (memory_ == nullptr) return;
-    const bool first_micro_batch = loop_.pass == 0;
-    next_ = first_micro_batch ? 0 : memory_->points.size();
-    if (first_micro_batch && ++forwards_ == 2) run(memory_->second_forward);
+    kind_ = number == 0 ? MicroBatch::first : number + 1 == of ? MicroBatch::last : MicroBatch::middle;
+    next_ = 0;
+    if (number == 0 && ++forwards_ == 2) run(memory_->second_forward);
   }
 
  private:
@@ -151,6 +149,7 @@ class CollectivePrograms {
   const CollectiveMemory* memory_;
   PlacedBlocks& blocks_;
   std::vector<std::pair<BlockId, Category>> slots_;
+  MicroBatch kind_ = MicroBatch::first;
   std::size_t next_ = 0;  // of CollectiveMemory::points
   int forwards_ = 0;
 };

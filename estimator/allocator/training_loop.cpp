@@ -142,7 +142,7 @@ class TrainingLoop {
         if (m > 0 && run.like != Like::trainer) take_batch(false);
         silent_ = m + 1 < run.micro_batches;
         follow_micro_batch(m);
-        pass(i > 0 || m > 0, i == 0 && m == 0, i > 0 && m == 0 && forward_first);
+        pass(m, i > 0 || m > 0, i == 0 && m == 0, i > 0 && m == 0 && forward_first);
         if (silent_) optimizer_.run_unobserved(loop_.rank->optimizer.trainer.end);
       }
       update(i);
@@ -203,10 +203,10 @@ class TrainingLoop {
 
   // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
   // anew.
-  void pass(bool result_is_held, bool first, bool zeroes) {
+  void pass(std::int64_t number, bool result_is_held, bool first, bool zeroes) {
     const bool plain = loop_.rank->run.loop == Loop::plain;
     const std::vector<Held> last = held_results();
-    collectives_.begin_forward();
+    collectives_.begin_forward(number, loop_.rank->run.micro_batches);
     run_steps(Phase::forward);
     record(Phase::forward);
     run_steps(Phase::loss);

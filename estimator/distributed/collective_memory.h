@@ -2,6 +2,7 @@
 // addition to the operations of a step. estimator/distributed/ creates it, the training loop runs it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct CollectivePoint {
   Range events;  // of CollectiveMemory::events
 };
 
+/// Which micro-batch of a step; one alone is the first.
+enum class MicroBatch : std::uint8_t { first, middle, last };
+constexpr std::size_t kMicroBatchKinds = 3;
+
 /// Slots that are free already may be freed again: a point then does nothing.
 struct CollectiveMemory {
   std::vector<CollectiveEvent> events;
@@ -36,7 +41,8 @@ struct CollectiveMemory {
   Range second_forward;
   /// With the gradients, in zero_grad.
   Range zero_grad;
-  std::vector<CollectivePoint> points;  // of every step, in the order in which they come
+  /// Of every step, in the order in which they come; by MicroBatch.
+  std::array<std::vector<CollectivePoint>, kMicroBatchKinds> points;
   std::int32_t slots = 0;
 
   Range since(std::size_t begin) const {

@@ -20,6 +20,9 @@ class CollectiveWriter {
     memory_.events.push_back({CollectiveEvent::Kind::free_buffer, buffer, 0, {}, 0});
   }
 
+  /// Whose points at() writes from here on; those of the first micro-batch until then.
+  void of_micro_batch(MicroBatch kind) { kind_ = kind; }
+
   /// The events of `write` as a range of their own.
   template <class Write>
   Range written(Write write) {
@@ -30,20 +33,22 @@ class CollectiveWriter {
   template <class Write>
   void at(Phase phase, std::int32_t step, Write write) {
     const Range events = written(write);
-    if (events.begin != events.end) memory_.points.push_back({phase, step, events});
+    if (events.begin != events.end) memory_.points[static_cast<std::size_t>(kind_)].push_back({phase, step, events});
   }
 
   CollectiveMemory& memory() { return memory_; }
   /// Points of one place stay in the order they were written.
   CollectiveMemory finish() {
-    std::ranges::stable_sort(memory_.points, [](const CollectivePoint& a, const CollectivePoint& b) {
-      return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
-    });
+    for (std::vector<CollectivePoint>& points : memory_.points)
+      std::ranges::stable_sort(points, [](const CollectivePoint& a, const CollectivePoint& b) {
+        return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
+      });
     return std::move(memory_);
   }
 
  private:
   CollectiveMemory memory_;
+  MicroBatch kind_ = MicroBatch::first;
 };
 
 }  // namespace gpuplan

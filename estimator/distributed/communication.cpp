@@ -72,18 +72,22 @@ std::string_view name_of(Collective collective) {
 std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
                                             std::span<const FsdpUnit> units, const Strategy& strategy,
                                             std::int64_t micro_batches, const Topology& topology) {
-  const std::int64_t ranks = strategy.ranks();
-  const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
+  const std::int64_t ranks = strategy.shards();
   std::vector<CommunicationRow> rows;
-  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
-    if (bytes == 0 || ranks < 2) return;
+  const auto add_over = [&](std::int64_t group, std::int64_t apart, std::string_view what, Collective collective,
+                            std::int64_t bytes, const Hidden& hidden) {
+    if (bytes == 0 || group < 2) return;
+    const std::optional<Link> link = link_of_group(topology, group, apart);
     CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0};
     row.alone_bytes = std::min(bytes, hidden.alone_bytes);
     row.copied_bytes = hidden.copied_bytes;
     row.copies = hidden.copies;
-    row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
-    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
+    row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), group));
+    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), group, *link);
     rows.push_back(row);
+  };
+  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
+    add_over(ranks, strategy.tensor, what, collective, bytes, hidden);
   };
   const std::int64_t gradients = gathered_gradients(graph).bytes, type = largest_parameter_type(graph);
   std::int64_t buffers = 0;
@@ -134,7 +138,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);
-      add(kGradientsRow, Collective::reduce_scatter, reduced * micro_batches);
+      const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
+      add(kGradientsRow, Collective::reduce_scatter, reduced * reductions);
+      add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce,
+               reduced / ranks * reductions, {});
       break;
     }
   }

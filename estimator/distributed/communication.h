@@ -18,10 +18,11 @@ namespace gpuplan {
 
 // Rows that overlap with computing call by call (transfers.h).
 constexpr std::string_view kGradientsRow = "gradients", kForwardGathersRow = "parameters, forward",
-                           kBackwardGathersRow = "parameters, backward";
+                           kBackwardGathersRow = "parameters, backward", kReplicasRow = "gradients of replicas";
 
 struct CommunicationRow {
-  std::string_view what;  // "gradients", "parameters, forward", "parameters, backward", "buffers"
+  std::string_view
+      what;  // "gradients", "parameters, forward", "parameters, backward", "gradients of replicas", "buffers"
   Collective collective = Collective::all_reduce;
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received
@@ -38,7 +39,8 @@ std::string_view name_of(Collective collective);
 /// Rows of a step. DDP, also with ZeRO-1, reduces once a step (with no_sync() for all micro-batches but the last) and
 /// sends buffers once, before the first micro-batch: the forward after one under no_sync() does not
 /// (distributed.py, require_forward_param_sync). ZeRO-2, whose ranks keep a part of the gradients only, reduces those
-/// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch. ZeRO-1 (ZeroRedundancyOptimizer)
+/// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch (Strategy::reduces_last), and HSDP
+/// adds up what a rank has of the reduction over its replicas. ZeRO-1 (ZeroRedundancyOptimizer)
 /// sends each updated parameter from its owner. `units`: FSDP2's, which reduces the gradients that `schedule`, of the
 /// last micro-batch, has (_fsdp_param_group.py, post_backward).
 ///

@@ -4,14 +4,13 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
-#include "estimator/distributed/rank_share.h"
-#include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/fsdp_members.h"
 
 namespace gpuplan {
 namespace {
 
-// FSDPCommContext.lazy_init: all-gathers and reduce-scatters have streams of their own.
-constexpr std::int32_t kGatherStream = 1, kReduceStream = 2;
+// FSDPCommContext.lazy_init: collectives of each kind have a stream of their own.
+constexpr std::int32_t kGatherStream = 1, kReduceStream = 2, kAllReduceStream = 3;
 
 // aten/src/ATen/native/cuda/TensorShape.cu: a block of threads copies 16 bytes a thread at a time.
 constexpr std::int64_t kThreadsPerBlock = 128;
@@ -22,137 +21,81 @@ std::int64_t blocks_of(std::int64_t bytes, std::int64_t tiles = 1) {
   return (bytes + kBytesPerBlock * tiles - 1) / (kBytesPerBlock * tiles);
 }
 
-struct Member {
-  std::int32_t parameter;     // of Graph::parameters
-  std::int64_t stored_bytes;  // of its padded shard
-  std::int64_t shard_bytes;   // the same in the type that it is gathered in
-  std::int32_t whole;         // slot of its gathered copy
-  BufferId gradient = kNone;  // none where it is frozen
-  bool is_converted = false;  // it is gathered in another type than it is stored in
-};
-
-struct MemoryUnit {
-  const FsdpUnit* of;
-  std::vector<Member> members;
-  std::int64_t shard_bytes = 0;                             // all members', as they are gathered
-  std::int64_t reduced_bytes = 0;                           // of those with a gradient, as they are reduced
-  std::int64_t kept_bytes = 0;                              // of the same, as they are stored
-  std::int32_t gathered, reduced_from, reduced, converted;  // slots
-  bool reshards;
-  bool converts_back = false;  // gradients are reduced in another type than is kept
-};
-
 class FsdpWriter {
  public:
-  FsdpWriter(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units, const Strategy& strategy,
-             const RunConfig& run, const Gpu& gpu)
-      : graph_(graph),
-        schedule_(schedule),
-        run_(run),
-        strategy_(strategy),
-        gpu_(gpu),
-        ranks_(strategy.ranks()),
-        rank_(strategy.rank) {
+  FsdpWriter(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy, const RunConfig& run,
+             const Gpu& gpu)
+      : schedules_(schedules), strategy_(strategy), run_(run), gpu_(gpu), ranks_(strategy.shards()) {
+    for (const Schedule& s : schedules) units_of_.push_back(fsdp_units(graph, s, strategy));
     table_ = writer_.new_slot();
     cast_ = writer_.new_slot();
-    for (std::size_t u = 0; u < units.size(); ++u) add(units[u], strategy.reshards(u, units.size()));
+    units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
+    if (!strategy.offloads) write_construction(graph, units_, strategy, run, writer_);
   }
 
   CollectiveMemory write() {
-    construct();
-    forward();
-    backward();
+    const bool several = run_.micro_batches > 1, waits = several && strategy_.reduces_last;
+    micro_batch(MicroBatch::first, {.adds = false, .reduces = !waits});
+    if (several) micro_batch(MicroBatch::middle, {.adds = true, .reduces = !waits});
+    if (several) micro_batch(MicroBatch::last, {.adds = true, .reduces = true});
     writer_.memory().zero_grad = writer_.written([&] {
-      for (const MemoryUnit& unit : units_) writer_.free(kept_slot(unit));
+      for (const FsdpBlocks& unit : units_) writer_.free(unit.converts_back ? unit.converted : unit.reduced);
     });
     return writer_.finish();
   }
 
  private:
-  DType stored(const Tensor& t) const { return stored_type(t.dtype, strategy_, run_); }
-  DType reduced(const Tensor& t) const { return strategy_.reduce_type.value_or(t.dtype); }
-
-  void add(const FsdpUnit& of, bool reshards) {
-    MemoryUnit unit{
-        &of, {}, 0, 0, 0, writer_.new_slot(), writer_.new_slot(), writer_.new_slot(), writer_.new_slot(), reshards};
-    for (const std::int32_t p : of.parameters) {
-      const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
-      const std::int64_t elements = padded_shard_elements(t.shape, ranks_);
-      Member member{p,     elements * size_of(stored(t)), elements * size_of(t.dtype), writer_.new_slot(),
-                    kNone, stored(t) != t.dtype};
-      const std::int32_t place = gradient_place(schedule_, p);
-      if (place != kNone) member.gradient = schedule_.gradient_of[index(place)];
-      unit.shard_bytes += member.shard_bytes;
-      if (member.gradient != kNone) {
-        unit.reduced_bytes += elements * size_of(reduced(t));
-        unit.kept_bytes += member.stored_bytes;
-        unit.converts_back = unit.converts_back || reduced(t) != stored(t);
-      }
-      unit.members.push_back(member);
-    }
-    units_.push_back(std::move(unit));
-  }
-
-  // --- the model ----------------------------------------------------------------------------------------------------
-
-  // to_empty() makes shards without padding, and _fsdp_param.py's reset_sharded_param pads them when the unit is made.
-  void construct() {
-    std::vector<std::size_t> place(graph_.tensors.size());  // in the order that the model is made
-    for (std::size_t i = 0; i < graph_.model_storage.size(); ++i) place[index(graph_.model_storage[i])] = i;
-    for (std::size_t u = 1; u <= units_.size(); ++u) {
-      const MemoryUnit& unit = units_[u % units_.size()];  // the root last
-      std::size_t made = 0;
-      const Range events = writer_.written([&] {
-        for (const Member& m : unit.members) {
-          const TensorId tensor = graph_.parameters[index(m.parameter)].tensor;
-          made = std::max(made, place[index(tensor)] + 1);
-          make_shard(m, graph_.tensor(tensor));
-        }
-      });
-      if (unit.of->path.empty()) made = graph_.model_storage.size();
-      writer_.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), events});
-    }
-    std::ranges::stable_sort(writer_.memory().construction, {}, &CollectivePoint::step);
-  }
-
-  // A weight that is tied is emptied at each of its places, and the last one stays.
-  void make_shard(const Member& m, const Tensor& t) {
-    const std::int64_t bytes = shard_of(t.shape, ranks_, rank_).elements() * size_of(stored(t));
-    const bool tied = std::ranges::find(graph_.tied_shapes, t.shape) != graph_.tied_shapes.end();
-    std::int32_t again = 0;
-    if (tied) {
-      again = writer_.new_slot();
-      writer_.allocate(again, bytes, Category::parameters);
-      writer_.free_buffer(t.buffer);
-    }
-    if (bytes == m.stored_bytes) return;
-    writer_.allocate(writer_.new_slot(), m.stored_bytes, Category::parameters);
-    if (tied)
-      writer_.free(again);
-    else
-      writer_.free_buffer(t.buffer);
+  struct Pass {
+    bool adds;     // gradients of micro-batches before are there
+    bool reduces;  // otherwise they stay whole
+  };
+  void micro_batch(MicroBatch kind, const Pass& pass) {
+    pass_ = pass;
+    const std::size_t of = kind == MicroBatch::first ? 0 : schedules_.size() - 1;
+    schedule_ = &schedules_[of];
+    for (std::size_t u = 0; u < units_.size(); ++u) units_[u].of = &units_of_[of][u];
+    writer_.of_micro_batch(kind);
+    forward();
+    backward();
   }
 
   // --- gathering ----------------------------------------------------------------------------------------------------
 
   // Under a policy foreach_all_gather() converts all of the unit's shards into one tensor first
   // (_fsdp_collectives.py, _get_param_all_gather_inputs), which goes when the gather has been started.
-  void gather(const MemoryUnit& unit) {
+  void gather(const FsdpBlocks& unit) {
     if (unit.members.empty()) return;
     std::int64_t cast = 0;
-    for (const Member& m : unit.members)
+    for (const FsdpMember& m : unit.members)
       if (m.is_converted) cast += m.shard_bytes;
-    if (cast > 0) writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
+    if (strategy_.offloads)
+      bring(unit);
+    else if (cast > 0)
+      writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
     writer_.allocate(unit.gathered, ranks_ * unit.shard_bytes, Category::parameters, kGatherStream);
-    if (cast > 0) writer_.free(cast_);
+    writer_.free(cast_);
+    for (const FsdpMember& m : unit.members) {
+      writer_.free(m.there);
+      writer_.free(m.cast);
+    }
+  }
+
+  // From the host one by one, and each converted by itself (_fsdp_param.py, all_gather_inputs).
+  void bring(const FsdpBlocks& unit) {
+    for (const FsdpMember& m : unit.members) {
+      writer_.allocate(m.there, m.stored_bytes, Category::parameters, kGatherStream);
+      if (!m.is_converted) continue;
+      writer_.allocate(m.cast, m.shard_bytes, Category::parameters, kGatherStream);
+      writer_.free(m.there);
+    }
   }
 
   // split_with_sizes_copy, with its table: four numbers a tensor, one more, and one a block. Where there are more
   // blocks than twice as many as run at once, each copies several tiles of several shards.
-  void copy_out(const MemoryUnit& unit) {
+  void copy_out(const FsdpBlocks& unit) {
     if (unit.members.empty()) return;
     std::int64_t blocks = 0;
-    for (const Member& m : unit.members) {
+    for (const FsdpMember& m : unit.members) {
       writer_.allocate(m.whole, ranks_ * m.shard_bytes, Category::parameters);
       blocks += blocks_of(m.shard_bytes);
     }
@@ -162,7 +105,7 @@ class FsdpWriter {
     const std::int64_t shards = std::min(root, ranks_);
     const std::int64_t tiles = (rounds + shards - 1) / shards;
     std::int64_t words = 1;
-    for (const Member& m : unit.members) words += 4 + blocks_of(m.shard_bytes, tiles);
+    for (const FsdpMember& m : unit.members) words += 4 + blocks_of(m.shard_bytes, tiles);
     table(words);
   }
 
@@ -171,16 +114,16 @@ class FsdpWriter {
     writer_.free(table_);
   }
 
-  void reshard(const MemoryUnit& unit) {
-    for (const Member& m : unit.members) writer_.free(m.whole);
+  void reshard(const FsdpBlocks& unit) {
+    for (const FsdpMember& m : unit.members) writer_.free(m.whole);
   }
 
   // --- forward ------------------------------------------------------------------------------------------------------
 
   // A gathered buffer is held until the next one is there (Note: Overlapping all-gather copy-in and all-gather).
   void forward() {
-    const MemoryUnit* held = nullptr;
-    const auto unshard = [&](const MemoryUnit& unit) {
+    const FsdpBlocks* held = nullptr;
+    const auto unshard = [&](const FsdpBlocks& unit) {
       gather(unit);
       if (held != nullptr) writer_.free(held->gathered);
       copy_out(unit);
@@ -188,7 +131,7 @@ class FsdpWriter {
     };
     writer_.at(Phase::forward, units_[0].of->forward.begin, [&] { unshard(units_[0]); });
     for (std::size_t u = 1; u < units_.size(); ++u) {
-      const MemoryUnit& unit = units_[u];
+      const FsdpBlocks& unit = units_[u];
       writer_.at(Phase::forward, unit.of->forward.begin, [&] { unshard(unit); });
       if (unit.reshards) writer_.at(Phase::forward, unit.of->forward.end, [&] { reshard(unit); });
     }
@@ -217,7 +160,7 @@ class FsdpWriter {
         prefetch(last);
       });
     for (std::size_t u = last; u >= 1; --u) {
-      const MemoryUnit& unit = units_[u];
+      const FsdpBlocks& unit = units_[u];
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {
         if (unit.reshards) {
           if (u == last && !root_gathers) gather(unit);
@@ -226,56 +169,104 @@ class FsdpWriter {
         }
         prefetch(u - 1);
       });
-      if (unit.of->input_has_gradient) writer_.at(Phase::backward, unit.of->backward.end, [&] { reduce(unit); });
+      if (unit.of->input_has_gradient)
+        writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
     }
-    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
+    const auto end = static_cast<std::int32_t>(schedule_->ops.size());
     writer_.at(Phase::backward, end, [&] {
-      for (const MemoryUnit& unit : units_)
-        if (!unit.of->input_has_gradient) reduce(unit);
+      for (const FsdpBlocks& unit : units_)
+        if (!unit.of->input_has_gradient) after_backward(unit);
       if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
+      last_reduced_ = nullptr;
+      for (const std::int32_t slot : held_) writer_.free(slot);
+      held_.clear();
     });
   }
 
-  // FSDPParamGroup.post_backward and foreach_reduce: the buffer that the unit before was reduced from goes first.
-  void reduce(const MemoryUnit& unit) {
+  // --- gradients ----------------------------------------------------------------------------------------------------
+
+  // Gradients that wait for the last micro-batch are kept in the type of the reduction.
+  bool sums(const FsdpMember& m) const {
+    return m.gradient != kNone && m.sums_converted && run_.micro_batches > 1 && strategy_.reduces_last &&
+           run_.pytorch < kSumsAsTheyCome;
+  }
+  void sum(const FsdpBlocks& unit) {
+    for (const FsdpMember& m : unit.members) {
+      if (!sums(m)) continue;
+      if (!pass_.adds) writer_.allocate(m.summed, m.summed_bytes, Category::gradients);
+      writer_.free_buffer(m.gradient);
+    }
+  }
+
+  // FSDPParamGroup.post_backward. Before 2.15 gradients are added to their sum before the unit's parameters go, and the
+  // sum is made afterwards.
+  void after_backward(const FsdpBlocks& unit) {
+    if (pass_.adds) sum(unit);
     reshard(unit);
+    if (!pass_.adds && !pass_.reduces) sum(unit);
+    if (pass_.reduces) reduce(unit);
+  }
+
+  // foreach_reduce: the buffer that the unit before was reduced from goes first.
+  void reduce(const FsdpBlocks& unit) {
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
     last_reduced_ = nullptr;
     if (unit.reduced_bytes == 0) return;
     writer_.allocate(unit.reduced_from, ranks_ * unit.reduced_bytes, Category::gradients);
     // _chunk_cat's table: six numbers a tensor, two more, and one a block.
     std::int64_t words = 2;
-    for (const Member& m : unit.members)
-      if (m.gradient != kNone) words += 6 + blocks_of(m.shard_bytes);
+    for (const FsdpMember& m : unit.members)
+      if (m.gradient != kNone) words += 6 + blocks_of(m.gradient_bytes);
     table(words);
-    for (const Member& m : unit.members)
-      if (m.gradient != kNone) writer_.free_buffer(m.gradient);
-    writer_.allocate(unit.reduced, unit.reduced_bytes, Category::gradients, kReduceStream);
-    if (unit.converts_back) {  // _to_dtype_if_needed(reduce_output, orig_dtype)
-      writer_.allocate(unit.converted, unit.kept_bytes, Category::gradients, kReduceStream);
-      writer_.free(unit.reduced);
+    for (const FsdpMember& m : unit.members) {
+      if (m.gradient == kNone) continue;
+      if (sums(m))
+        writer_.free(m.summed);
+      else
+        writer_.free_buffer(m.gradient);
     }
+    take_reduced(unit);
     last_reduced_ = &unit;
   }
-  static std::int32_t kept_slot(const MemoryUnit& unit) { return unit.converts_back ? unit.converted : unit.reduced; }
 
-  const Graph& graph_;
-  const Schedule& schedule_;
-  const RunConfig& run_;
+  // What a rank has of the reduction: its gradient, or what is added to it or goes to the host, which ends with
+  // foreach_reduce. HSDP adds it up over the replicas first, and holds what it was added up in until backward ends
+  // (FSDPParamGroup._all_reduce_state).
+  void take_reduced(const FsdpBlocks& unit) {
+    const bool goes = strategy_.offloads || (pass_.adds && !strategy_.reduces_last), held = strategy_.replicas > 1;
+    const std::int32_t reduced = goes ? unit.more : unit.reduced,
+                       converted = goes ? unit.more_converted : unit.converted;
+    writer_.allocate(reduced, unit.reduced_bytes, Category::gradients, kReduceStream);
+    if (unit.converts_back)  // _to_dtype_if_needed(reduce_output, orig_dtype)
+      writer_.allocate(converted, unit.kept_bytes, Category::gradients, held ? kAllReduceStream : kReduceStream);
+    if (goes && unit.converts_back) writer_.free(converted);
+    if (!goes && !unit.converts_back) return;
+    if (held)
+      held_.push_back(reduced);
+    else
+      writer_.free(reduced);
+  }
+
+  std::span<const Schedule> schedules_;
+  std::vector<std::vector<FsdpUnit>> units_of_;  // by schedule
+  const Schedule* schedule_ = nullptr;           // of the pass
   const Strategy& strategy_;
+  const RunConfig& run_;
   const Gpu& gpu_;
-  std::int64_t ranks_, rank_;
+  std::int64_t ranks_;  // that share the model
   CollectiveWriter writer_;
-  std::vector<MemoryUnit> units_;
+  std::vector<FsdpBlocks> units_;
+  Pass pass_{};
   std::int32_t table_ = 0, cast_ = 0;
-  const MemoryUnit* last_reduced_ = nullptr;
+  const FsdpBlocks* last_reduced_ = nullptr;
+  std::vector<std::int32_t> held_;  // slots, until backward ends
 };
 
 }  // namespace
 
-CollectiveMemory fsdp_memory(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
-                             const Strategy& strategy, const RunConfig& run, const Gpu& gpu) {
-  return FsdpWriter(graph, schedule, units, strategy, run, gpu).write();
+CollectiveMemory fsdp_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
+                             const RunConfig& run, const Gpu& gpu) {
+  return FsdpWriter(graph, schedules, strategy, run, gpu).write();
 }
 
 }  // namespace gpuplan

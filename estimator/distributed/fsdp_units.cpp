@@ -73,7 +73,7 @@ std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const F
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
     if (gradient_place(schedule, p) != kNone)
-      bytes += padded_elements(parameter(graph, p), strategy.ranks()) *
+      bytes += padded_elements(parameter(graph, p), strategy.shards()) *
                size_of(strategy.reduce_type.value_or(parameter(graph, p).dtype));
   return bytes;
 }

@@ -14,12 +14,13 @@ std::int64_t most_of_communicator(std::int64_t ranks) { return ranks < 2 ? 0 : k
 }  // namespace
 
 std::int64_t nccl_bytes(const Strategy& strategy) {
-  return of_communicator(strategy.ranks()) + of_communicator(strategy.tensor) + of_communicator(strategy.pipeline);
+  return of_communicator(strategy.shards()) + of_communicator(strategy.replicas) + of_communicator(strategy.tensor) +
+         of_communicator(strategy.pipeline);
 }
 
 std::int64_t most_nccl_bytes(const Strategy& strategy) {
-  return most_of_communicator(strategy.ranks()) + most_of_communicator(strategy.tensor) +
-         most_of_communicator(strategy.pipeline);
+  return most_of_communicator(strategy.shards()) + most_of_communicator(strategy.replicas) +
+         most_of_communicator(strategy.tensor) + most_of_communicator(strategy.pipeline);
 }
 
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {

@@ -18,6 +18,21 @@ void refuse(std::string message, std::string help) {
   throw error;
 }
 
+void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
+  if (strategy.ranks() % strategy.replicas != 0)
+    refuse("--fsdp replicate=" + std::to_string(strategy.replicas) + " does not divide " +
+               std::to_string(strategy.ranks()) + " ranks",
+           "a mesh of HSDP is replicas x shards");
+  if (strategy.reduces_last && run.micro_batches == 1)
+    refuse("--fsdp sync=last says which micro-batch reduces gradients, and there is one", "--micro-batches 4");
+  if (strategy.reduces_last && strategy.reduce_type &&
+      size_of(*strategy.reduce_type) < size_of(strategy.param_type.value_or(run.precision)))
+    refuse("a reduction in a narrower type than gradients come in is not planned with --fsdp sync=last",
+           "leave out sync=last, or reduce=");
+  if (strategy.offloads && run.scales_gradients())
+    refuse("--amp fp16 scales gradients on the GPU, and CPUOffloadPolicy has them on the host", "--amp bf16");
+}
+
 }  // namespace
 
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
@@ -31,8 +46,9 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
   const bool fsdp = strategy.data == DataParallel::fsdp;
-  if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
+  if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
+  if (fsdp) refuse_fsdp(run, strategy);
   if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
     refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
   if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
@@ -49,11 +65,10 @@ DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy) {
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
-  const std::int64_t ranks = strategy.ranks();
   if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (const ParameterTensor& p : s.graph.parameters) {
       Tensor& t = s.graph.tensor(p.tensor);
-      t.shape = shard_of(t.shape, ranks, strategy.rank);
+      t.shape = shard_of(t.shape, strategy.shards(), strategy.shard());
       t.dtype = stored_type(t.dtype, strategy, run);
     }
   } else if (strategy.data == DataParallel::zero1) {
@@ -66,7 +81,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
     }
     s.schedule.with_gradient.clear();
     std::vector<char> owned(graph.parameters.size(), 0);
-    for (const std::int32_t i : parameters_of_rank(elements, ranks, strategy.rank)) {
+    for (const std::int32_t i : parameters_of_rank(elements, strategy.ranks(), strategy.rank)) {
       const std::int32_t parameter = trained[index(i)];
       owned[index(parameter)] = 1;
       if (gradient_place(schedule, parameter) != kNone) s.schedule.with_gradient.push_back(parameter);

@@ -40,14 +40,15 @@ void order_by_module(Graph& graph) {
 // Parameters are there as shards; whole copies of them are the collectives'. The model is made on `meta`, so that
 // nothing of its construction but to_empty() allocates.
 void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
+  const std::int64_t on_device = strategy.offloads ? 0 : 1;
   graph.initialization.clear();
   for (const TensorId t : graph.model_storage)
     if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
       for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
-    const std::int64_t bytes =
-        shard_of(t.shape, strategy.ranks(), strategy.rank).elements() * size_of(stored_type(t.dtype, strategy, run));
+    const std::int64_t bytes = on_device * shard_of(t.shape, strategy.shards(), strategy.shard()).elements() *
+                               size_of(stored_type(t.dtype, strategy, run));
     for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
   }
 }
@@ -85,8 +86,8 @@ void share_step(RankStep& step) {
   step.collectives.emplace();
   if (strategy.data == DataParallel::fsdp) {
     order_by_module(step.graph);
-    step.units = fsdp_units(step.graph, schedule, strategy);
-    step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.run, step.gpu);
+    step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
+    step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
@@ -95,6 +96,12 @@ void share_step(RankStep& step) {
   step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
+  if (strategy.data == DataParallel::fsdp) step.states.optimizer_state = state_bytes(step.optimizer);
+  if (!strategy.offloads) return;
+  OptimizerWork on_device;  // clipping and stepping, all states too, are the host's
+  on_device.trainer = step.optimizer.trainer;
+  step.optimizer = std::move(on_device);
+  step.run.offload_optimizer = true;
 }
 
 // A loader hands over one micro-batch after another.
@@ -133,7 +140,16 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   }
   step.graph = build_graph(model, catalog, computed, gpu, wraps ? &wrapped : nullptr);
   if (computed.given_type) refuse_batch_norm(step.graph, computed);
+  const bool sums_converted = wraps && run.micro_batches > 1 && strategy.reduces_last && step.strategy.reduce_type &&
+                              *step.strategy.reduce_type != computed.precision;
+  if (sums_converted && run.pytorch >= kSumsAsTheyCome) computed.gradient_type = step.strategy.reduce_type;
   step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls);
+  // Where each micro-batch's whole gradients are reduced and gone, or summed elsewhere, the next one makes them anew.
+  const bool anew = !strategy.reduces_last || (sums_converted && run.pytorch < kSumsAsTheyCome);
+  if (wraps && run.micro_batches > 1 && anew) {
+    step.micro_batches.schedules.resize(1);
+    if (calls) step.micro_batches.calls.resize(1);
+  }
   if (run.like == Like::accelerate || run.like == Like::lightning) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_step(step);

@@ -29,7 +29,7 @@ struct RankStep {
   OptimizerWork optimizer;  // of what the rank steps (rank_share.h)
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;
-  std::vector<FsdpUnit> units;  // FSDP2's
+  std::vector<FsdpUnit> units;  // FSDP2's, as the last micro-batch runs them
   StateBytes states;            // by the definition of the strategy (zero_states.h)
 
   RankStep() = default;

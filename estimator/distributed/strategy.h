@@ -34,6 +34,9 @@ struct Strategy {
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.
   std::optional<DType> param_type, reduce_type;
+  std::int64_t replicas = 1;  // HSDP's: so many groups of ranks, each of which shares the model
+  bool offloads = false;      // CPUOffloadPolicy: shards, their gradients and the optimizer are on the host
+  bool reduces_last = false;  // set_requires_gradient_sync(False) before all but the last micro-batch
   /// Of FSDP2's units, the root first: whether its parameters go after the forward.
   bool reshards(std::size_t unit, std::size_t units) const {
     return reshard_after_forward && unit >= 1 && unit < units && !(keeps_last_block && unit + 1 == units);
@@ -41,6 +44,9 @@ struct Strategy {
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
+  /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
+  std::int64_t shards() const { return ranks() / replicas; }
+  std::int64_t shard() const { return rank % shards(); }
   /// Planned by definition: states are shared in flat parts, beside all else of one GPU.
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };

@@ -46,8 +46,14 @@ std::vector<Transfer> ddp_transfers(const Graph& graph, const Schedule& schedule
 
 class FsdpTransfers {
  public:
-  FsdpTransfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units, const Strategy& strategy)
-      : graph_(graph), schedule_(schedule), units_(units), strategy_(strategy), gathers_(units.size(), kNone) {}
+  FsdpTransfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units, const Strategy& strategy,
+                bool reduces)
+      : graph_(graph),
+        schedule_(schedule),
+        units_(units),
+        strategy_(strategy),
+        reduces_(reduces),
+        gathers_(units.size(), kNone) {}
 
   std::vector<Transfer> write() {
     forward();
@@ -62,7 +68,7 @@ class FsdpTransfers {
   }
 
   void gather(std::size_t unit, std::int32_t step, std::string_view row, std::int32_t after_copy) {
-    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_.ranks());
+    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_.shards());
     if (bytes == 0) return;
     Transfer send;
     send.step = step;
@@ -99,7 +105,7 @@ class FsdpTransfers {
 
   void backward() {
     const std::size_t last = units_.size() - 1;
-    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.ranks()) > 0;
+    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.shards()) > 0;
     std::int32_t root_copied = kNone;
     if (root_gathers && strategy_.reshards_root) {
       gather(0, units_[0].backward.begin, kBackwardGathersRow, kNone);
@@ -122,15 +128,24 @@ class FsdpTransfers {
     wait_for_reduction(end);
   }
 
-  // chunk_cat: one kernel.
+  // chunk_cat: one kernel. The replicas' sum is on the link when the reduction is done.
   void reduce(const FsdpUnit& unit, std::int32_t step) {
+    if (!reduces_) return;
     wait_for_reduction(step);
     const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_);
-    if (bytes > 0) reducing_ = add(reduction(step, bytes, 1));
+    if (bytes == 0) return;
+    reducing_ = add(reduction(step, bytes, 1));
+    if (strategy_.replicas < 2) return;
+    Transfer sum;
+    sum.step = step;
+    sum.row = kReplicasRow;
+    sum.bytes = bytes / strategy_.shards();
+    summing_ = add(sum);
   }
 
   void wait_for_reduction(std::int32_t step) {
     if (reducing_ != kNone) add(wait_for(reducing_, step));
+    if (summing_ != kNone && step == static_cast<std::int32_t>(schedule_.ops.size())) add(wait_for(summing_, step));
     reducing_ = kNone;
   }
 
@@ -138,18 +153,20 @@ class FsdpTransfers {
   const Schedule& schedule_;
   std::span<const FsdpUnit> units_;
   const Strategy& strategy_;
+  bool reduces_;
   std::vector<std::int32_t> gathers_;  // of each unit, what is under way
-  std::int32_t reducing_ = kNone;
+  std::int32_t reducing_ = kNone, summing_ = kNone;
   std::vector<Transfer> list_;
 };
 
 }  // namespace
 
 std::vector<Transfer> transfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
-                                const Strategy& strategy) {
+                                const Strategy& strategy, bool last) {
   if (strategy.data == DataParallel::ddp || strategy.data == DataParallel::zero1)
     return ddp_transfers(graph, schedule, strategy);
-  if (strategy.data == DataParallel::fsdp) return FsdpTransfers(graph, schedule, units, strategy).write();
+  if (strategy.data == DataParallel::fsdp)
+    return FsdpTransfers(graph, schedule, units, strategy, last || !strategy.reduces_last).write();
   return {};
 }
 

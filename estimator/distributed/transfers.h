@@ -33,8 +33,8 @@ struct Transfer {
   std::int32_t copies = 0;
 };
 
-/// Of one micro-batch, the last one, in the order of the host's calls. Empty for what does not overlap call by call:
-/// none, and DeepSpeed's stages. `units`: FSDP2's.
+/// Of one micro-batch, the last one or, of FSDP2, one of those before (`last` is false), in the order of the host's
+/// calls. Empty for what does not overlap call by call: none, and DeepSpeed's stages. `units`: FSDP2's.
 ///
 /// DDP (torch/csrc/distributed/c10d/reducer.cpp): each gradient is multiplied by 1 / n into its bucket
 /// (mark_variable_ready_dense); a bucket goes when its gradients and those of the buckets before are there; after
@@ -47,6 +47,6 @@ struct Transfer {
 /// (_backward_prefetch). Its gradients are reduced when its backward ends, once the unit's before them are
 /// (post_backward: one buffer of reduce-scatters is in flight).
 std::vector<Transfer> transfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
-                                const Strategy& strategy);
+                                const Strategy& strategy, bool last = true);
 
 }  // namespace gpuplan

@@ -21,8 +21,8 @@ Elements elements_of(std::span<const Shape> shapes, const Strategy& strategy) {
   for (const Shape& shape : shapes) {
     sizes.push_back(shape.elements());
     all = checked_add(all, sizes.back());
-    rows += shard_of(shape, ranks, strategy.rank).elements();
-    padded += padded_shard_elements(shape, ranks);
+    rows += shard_of(shape, strategy.shards(), strategy.shard()).elements();
+    padded += padded_shard_elements(shape, strategy.shards());
     each += flat_partition(sizes.back(), ranks, 1);
   }
   switch (strategy.data) {

@@ -6,6 +6,8 @@
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/shard_sizes.h"
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
@@ -60,6 +62,24 @@ void tell_bytes(const Plan& p, Report& r) {
   r.bytes.optimizer_state = state_bytes(p.step.optimizer);
 }
 
+// CPUOffloadPolicy: each gather brings its shards, each reduction takes what the rank has of it to the host.
+void tell_shards_from_host(const Plan& p, Report& r) {
+  const RankStep& step = p.step;
+  for (std::size_t u = 0; u < step.units.size(); ++u) {
+    const bool again = u == 0 ? step.strategy.reshards_root : step.strategy.reshards(u, step.units.size());
+    const std::int64_t gathers = (again ? 2 : 1) * step.run.micro_batches;
+    for (const std::int32_t i : step.units[u].parameters) {
+      const Tensor& t = step.graph.tensor(step.graph.parameters[index(i)].tensor);
+      const std::int64_t bytes = checked_mul(padded_shard_elements(t.shape, step.strategy.shards()),
+                                             size_of(stored_type(t.dtype, step.strategy, step.run)));
+      const bool reduced = gradient_place(step.schedule(), i) != kNone;
+      const std::int64_t reductions = reduced ? (step.strategy.reduces_last ? 1 : step.run.micro_batches) : 0;
+      r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, checked_mul(bytes, gathers));
+      r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, checked_mul(bytes, reductions));
+    }
+  }
+}
+
 // What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
 void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
   if (r.run.mode == Mode::infer) return;
@@ -69,6 +89,7 @@ void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
     r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
   }
   if (!r.run.offload_optimizer) return;
+  if (p.step.strategy.offloads) return tell_shards_from_host(p, r);
   for (const std::int32_t i : p.step.schedule().with_gradient) {
     const Tensor& t = p.step.graph.tensors[index(p.step.graph.parameters[index(i)].tensor)];
     const std::int64_t bytes = t.shape.elements() * size_of(t.dtype);

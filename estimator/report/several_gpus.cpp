@@ -21,7 +21,8 @@ class GpusScreen : public StyledScreen {
                       " each, " + format_count(report_.run.batch * s.ranks()) + " in total\n";
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
-           " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state\n";
+           " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state" +
+           (s.offloads ? dot() + "on the host" : "") + "\n";
     if (rank_.nccl_bytes > 0)
       out +=
           "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers, included in the runtime above, assumed (--runtime)\n";
@@ -40,7 +41,10 @@ class GpusScreen : public StyledScreen {
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
     return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
            (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
-           (s.reshards_root ? dot() + "the root gathered again" : "");
+           (s.reshards_root ? dot() + "the root gathered again" : "") +
+           (s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"
+                           : "") +
+           (s.reduces_last ? dot() + "reduced with the last micro-batch" : "");
   }
 
   // What the GPUs do together, and what of their throughput is left.

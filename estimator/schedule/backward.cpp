@@ -243,12 +243,12 @@ class Engine {
         if (sum.reduced != 0 && writer_.calls() != nullptr)
           writer_.record({view_of(of, l.shape, dtype)}, {view_of(g, t.shape, dtype)}, {{Attribute::dims, sum.reduced}});
       }
-      if (dtype != t.dtype) {
+      if (const DType wanted = gradients_.type_for(e.input); dtype != wanted) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
         const GradientTensor of = g;
-        g = new_result(Operator::to, Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
+        g = new_result(Operator::to, Elementwise{t.shape.elements(), 0}, g, t, wanted, n.layer);
         lay_out(g, t.shape, strides);
-        if (writer_.calls() != nullptr) writer_.record({view_of(of, t.shape, dtype)}, {view_of(g, t.shape, t.dtype)});
+        if (writer_.calls() != nullptr) writer_.record({view_of(of, t.shape, dtype)}, {view_of(g, t.shape, wanted)});
       }
       results_.push_back(g);
     }

@@ -67,11 +67,18 @@ class InputBuffers {
     return refs_[static_cast<std::size_t>(b)];
   }
 
+  /// The type in which a gradient goes to the tensor: that of the tensor, but where a leaf says otherwise.
+  DType type_for(TensorId input) const {
+    const Tensor& t = graph_.tensor(input);
+    const bool asks = run_.gradient_type && first_ == nullptr && t.producer == kNone && t.trained;
+    return asks ? *run_.gradient_type : t.dtype;
+  }
+
   /// A gradient of a tensor moves on to who made it, or is the leaf's.
   void flow(TensorId input, const GradientTensor& g, LayerId layer) {
     const Tensor& t = graph_.tensor(input);
     if (t.producer != kNone) {
-      accumulate(pending(t.producer, t.output_index), g, t, layer);
+      accumulate(pending(t.producer, t.output_index), g, input, layer);
       return;
     }
     std::int32_t& leaf = leaf_[static_cast<std::size_t>(input)];
@@ -80,7 +87,7 @@ class InputBuffers {
       leaf_gradient_.emplace_back();
     }
     GradientTensor& waiting = leaf_gradient_[static_cast<std::size_t>(leaf)];
-    accumulate(waiting, g, t, layer);
+    accumulate(waiting, g, input, layer);
     if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, input);
   }
 
@@ -99,7 +106,7 @@ class InputBuffers {
       s.gradient_of.push_back(g.buffer);
       if (writer_.calls() != nullptr && first_ == nullptr) {
         const Tensor& leaf_tensor = graph_.tensor(graph_.parameters[i].tensor);
-        writer_.calls()->gradients.push_back(view_of(g, leaf_tensor.shape, leaf_tensor.dtype));
+        writer_.calls()->gradients.push_back(view_of(g, leaf_tensor.shape, type_for(graph_.parameters[i].tensor)));
       }
       if (!run_.optimizer_in_backward && first_ == nullptr &&
           std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
@@ -114,7 +121,9 @@ class InputBuffers {
   }
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
   // its storage. A view refers to its base.
-  void accumulate(GradientTensor& buffered, const GradientTensor& g, const Tensor& t, LayerId layer) {
+  void accumulate(GradientTensor& buffered, const GradientTensor& g, TensorId input, LayerId layer) {
+    const Tensor& t = graph_.tensor(input);
+    const DType type = type_for(input);
     if (buffered.buffer == kNone) {
       buffered = g;
       return;
@@ -127,20 +136,18 @@ class InputBuffers {
     writer_.read(g.buffer);
     --refs(g.buffer);
     if (in_place) {
-      if (writer_.calls() != nullptr)
-        writer_.record({view_of(buffered, t.shape, t.dtype), view_of(g, t.shape, t.dtype)}, {});
+      if (writer_.calls() != nullptr) writer_.record({view_of(buffered, t.shape, type), view_of(g, t.shape, type)}, {});
       return;
     }
     --refs(buffered.buffer);
-    GradientTensor sum{.buffer = new_gradient(t.shape.elements() * size_of(t.dtype), layer)};
+    GradientTensor sum{.buffer = new_gradient(t.shape.elements() * size_of(type), layer)};
     if (!buffered.contiguous || !g.contiguous) {
       const std::array<StridedShape, 2> operands{StridedShape{t.shape, strides_of(buffered, t.shape)},
                                                  StridedShape{t.shape, strides_of(g, t.shape)}};
       lay_out(sum, t.shape, pointwise_strides(t.shape, operands));
     }
     if (writer_.calls() != nullptr)
-      writer_.record({view_of(buffered, t.shape, t.dtype), view_of(g, t.shape, t.dtype)},
-                     {view_of(sum, t.shape, t.dtype)});
+      writer_.record({view_of(buffered, t.shape, type), view_of(g, t.shape, type)}, {view_of(sum, t.shape, type)});
     buffered = sum;
     writer_.allocate(buffered.buffer);
     refs(buffered.buffer) = 1;
@@ -166,11 +173,11 @@ class InputBuffers {
       writer_.begin(Operator::clone, layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
       const GradientTensor of = g;
-      g = {.buffer = new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone)};
+      g = {.buffer = new_gradient(leaf.shape.elements() * size_of(type_for(input)), kNone)};
       lay_out(g, leaf.shape, leaf.strides);
       writer_.allocate(g.buffer);
       if (writer_.calls() != nullptr)
-        writer_.record({view_of(of, leaf.shape, leaf.dtype)}, {view_of(g, leaf.shape, leaf.dtype)});
+        writer_.record({view_of(of, leaf.shape, type_for(input))}, {view_of(g, leaf.shape, type_for(input))});
       refs(g.buffer) = 1;
       --refs(arrived);  // who else was given it may be alone with it now
     }

@@ -114,8 +114,11 @@ constexpr double kInitialScale = 65536;
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  std::int64_t micro_batches = 1;   // the batch is run in so many parts, their gradients accumulated
-  DType precision = DType::fp32;    // of the whole model
+  std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
+  DType precision = DType::fp32;   // of the whole model
+  /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
+  /// to it as they come.
+  std::optional<DType> gradient_type;
   std::optional<DType> given_type;  // of floating inputs, where FSDP2's root converts them; else `precision`
   std::optional<DType> autocast;    // torch.autocast's type: fp16 or bf16
   bool scales_gradients() const {   // with a GradScaler, as fp16 needs

@@ -80,16 +80,16 @@ class Timeline {
 };
 
 // While the GPU waits for the link the host runs ahead, so that waits may be more than the step is longer by.
-void expose_transfers(std::span<const CommunicationRow> rows, const Overlap& overlap, Exposed& exposed) {
+void expose_transfers(std::span<const CommunicationRow> rows, const Overlap& overlap, double times, Exposed& exposed) {
   const Overlap nothing{{}, overlap.steps, {}};
   const double computing = Timeline(rows, nothing, false).run();
   const double copying = Timeline(rows, overlap, false).run();
   Timeline all(rows, overlap, true);
   const double longer = std::max(0.0, all.run() - copying);
-  exposed.copy_seconds += std::max(0.0, copying - computing);
+  exposed.copy_seconds += times * std::max(0.0, copying - computing);
   const double waited = std::accumulate(all.waited().begin(), all.waited().end(), 0.0);
   if (waited <= 0) return;
-  for (std::size_t i = 0; i < rows.size(); ++i) exposed.rows[i] += longer * all.waited()[i] / waited;
+  for (std::size_t i = 0; i < rows.size(); ++i) exposed.rows[i] += times * longer * all.waited()[i] / waited;
 }
 
 }  // namespace
@@ -111,7 +111,10 @@ Exposed exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& 
     left -= hidden;
     exposed.rows[i] -= hidden;
   }
-  if (!overlap.transfers.empty()) expose_transfers(rows, overlap, exposed);
+  if (!overlap.transfers.empty()) expose_transfers(rows, overlap, 1, exposed);
+  if (overlap.earlier_times > 0)
+    expose_transfers(rows, {overlap.earlier, overlap.steps, overlap.copying},
+                     static_cast<double>(overlap.earlier_times), exposed);
   return exposed;
 }
 
@@ -140,9 +143,15 @@ std::optional<RankTime> rank_time(const RankStep& step, std::span<const Communic
     const double moved = 2 * static_cast<double>(bytes);
     return {constants.host_backward, kernel_seconds(on) + moved / achieved_bandwidth(2 * bytes, on)};
   };
-  return rank_time(rows, own->time, alone->time.seconds(),
-                   {transfers(step.graph, step.micro_batches.schedules.back(), step.units, step.strategy),
-                    std::move(own->last_micro_batch), copying});
+  const auto sent = [&](bool last) {
+    return transfers(step.graph, step.micro_batches.schedules.back(), step.units, step.strategy, last);
+  };
+  Overlap overlap{sent(true), std::move(own->last_micro_batch), copying};
+  if (step.strategy.data == DataParallel::fsdp && step.run.micro_batches > 1) {
+    overlap.earlier = sent(false);
+    overlap.earlier_times = step.run.micro_batches - 1;
+  }
+  return rank_time(rows, own->time, alone->time.seconds(), overlap);
 }
 
 }  // namespace gpuplan

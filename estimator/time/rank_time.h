@@ -19,6 +19,9 @@ struct Overlap {
   std::vector<Transfer> transfers;
   std::vector<StepWork> steps;                    // of the schedule that these are between
   std::function<StepWork(std::int64_t)> copying;  // of one kernel that reads and writes so many bytes
+  /// Of each micro-batch before, which is of the same steps; FSDP2's.
+  std::vector<Transfer> earlier = {};
+  std::int64_t earlier_times = 0;
 };
 
 struct Exposed {

@@ -20,7 +20,8 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn.parallel import DistributedDataParallel
@@ -92,10 +93,32 @@ MODELS = {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 
 
-def policy_of(kind):
-    """fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)."""
-    words = kind.removesuffix("_block").removesuffix("_op").split("+")[1:]
-    return MixedPrecisionPolicy(*(TYPES[word] for word in words)) if words else MixedPrecisionPolicy()
+class Kind:
+    """A way to share the model: single, ddp, zero1 or fsdp2, and words behind it, of which some end in a number.
+
+    ddp:   view (gradient_as_bucket_view), unused (find_unused_parameters)
+    fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
+           hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
+    tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
+    all:   block or op (each block is checkpointed, or torchtitan's operators), acc3 (three micro-batches), nosync3 (the
+           same, reduced with the last one)
+    fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
+    """
+
+    def __init__(self, kind):
+        words = kind.split("_")
+        self.way, self.words = words[0].split("+")[0], {}
+        self.policy = [TYPES[t] for word in words for t in word.split("+")[1:]]
+        for word in words[1:]:
+            name = word.split("+")[0]
+            digits = name[len(name.rstrip("0123456789")):]
+            self.words[name.removesuffix(digits)] = int(digits or 1)
+
+    def __contains__(self, word):
+        return word in self.words
+
+    def number(self, word, otherwise=1):
+        return self.words.get(word, otherwise)
 
 
 SAVED = {torch.ops.aten.mm.default, torch.ops.aten._scaled_dot_product_efficient_attention.default,
@@ -123,38 +146,66 @@ def checkpointed_by_operator(model, blocks):
     return list(layers)
 
 
-def wrapped(name, kind, local_rank):
-    """With _op behind it torchtitan's selective checkpointing. `kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2, fsdp2_keep or fsdp2_last (what is not resharded), with root behind it where the root is, also with a policy; with _block behind it each block is checkpointed."""
-    if kind.endswith("_block"):
-        model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
-        getattr(model, "module", model).gradient_checkpointing_enable()
-        return model, batch
-    if kind.startswith("fsdp2"):
-        with torch.device("meta"):
-            model, blocks, batch = MODELS[name]()
-        if kind.endswith("_op"):
-            blocks = checkpointed_by_operator(model, blocks)
-        kind = kind.removesuffix("_op")
-        for block in blocks:
-            reshard = block is not blocks[-1] if kind.startswith("fsdp2_last") else not kind.startswith("fsdp2_keep")
-            fully_shard(block, reshard_after_forward=reshard, mp_policy=policy_of(kind))
-        fully_shard(model, mp_policy=policy_of(kind), reshard_after_forward=True if "root" in kind else None)
+def in_parallel(model, mesh):
+    """As from_pretrained(tp_plan="auto") does it, but without a checkpoint."""
+    from transformers.distributed.configuration_utils import DistributedConfig
+    from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+    plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=mesh.size(), tp_plan="auto"))
+    apply_tensor_parallelism(model, mesh, plan)
+
+
+def sharded(name, kind):
+    with torch.device("meta"):
+        model, blocks, batch = MODELS[name]()
+    if "tp" in kind:
+        world, tensor = dist.get_world_size(), kind.number("tp")
+        mesh = init_device_mesh("cuda", (world // tensor, tensor), mesh_dim_names=("dp", "tp"))
+        in_parallel(model, mesh["tp"])
+    if kind.way == "single":
         model.to_empty(device="cuda")
-        if hasattr(model, "tie_weights"):
-            model.tie_weights()
         return model, batch
+    if "op" in kind:
+        blocks = checkpointed_by_operator(model, blocks)
+    if "block" in kind:
+        model.gradient_checkpointing_enable()
+    more = {"mp_policy": MixedPrecisionPolicy(*kind.policy)}
+    if "tp" in kind:
+        more["mesh"] = mesh["dp"]
+    if "hsdp" in kind:
+        replicas = kind.number("hsdp")
+        more["mesh"] = init_device_mesh("cuda", (replicas, dist.get_world_size() // replicas), mesh_dim_names=("replicate", "shard"))
+    if "offload" in kind:
+        more["offload_policy"] = CPUOffloadPolicy()
+    last, root = "last" in kind or "lastroot" in kind, "root" in kind or "lastroot" in kind
+    for block in blocks:
+        fully_shard(block, reshard_after_forward=block is not blocks[-1] if last else "keep" not in kind, **more)
+    fully_shard(model, reshard_after_forward=True if root else None, **more)
+    model.to_empty(device="cpu" if "offload" in kind else "cuda")
+    if "offload" in kind:
+        for module in model.modules():
+            module._buffers = {key: None if b is None else b.cuda() for key, b in module._buffers.items()}
+    if hasattr(model, "tie_weights"):
+        model.tie_weights()
+    return model, batch
+
+
+def wrapped(name, kind, local_rank):
+    if kind.way == "fsdp2" or "tp" in kind:
+        return sharded(name, kind)
     with torch.device("cuda"):
         model, blocks, batch = MODELS[name]()
-    if kind == "single":
+    if "block" in kind:
+        model.gradient_checkpointing_enable()
+    if kind.way == "single":
         return model, batch
-    return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view=kind.endswith("_view"),
-                                   find_unused_parameters=kind.startswith("ddp_unused")), batch
+    return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view="view" in kind,
+                                   find_unused_parameters="unused" in kind), batch
 
 
 def optimizer_of(model, name, kind):
     classes = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     more = {"momentum": 0.9} if name == "momentum" else {}
-    if kind == "zero1":
+    if kind.way == "zero1":
         return ZeroRedundancyOptimizer(model.parameters(), classes[name], lr=1e-3, **more)
     return classes[name](model.parameters(), lr=1e-3, **more)
 
@@ -174,7 +225,9 @@ class Meter:
 
 
 def main():
-    out, name, kind, opt, size = *sys.argv[1:5], int(sys.argv[5])
+    out, name, written, opt, size = *sys.argv[1:5], int(sys.argv[5])
+    kind = Kind(written)
+    micro_batches = kind.number("acc") * kind.number("nosync")
     trace = os.environ.get("TRACE")
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     torch.cuda.set_device(local_rank)
@@ -187,24 +240,32 @@ def main():
     built = stat("current")
     optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):
-        batch = make_batch(size)
+        batch = make_batch(size * micro_batches)
     meter("built")
+
+    def pass_over(number, last):
+        if "nosync" in kind:
+            model.set_requires_gradient_sync(last)
+        x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
+        if name in ("gpt2", "llama"):
+            output = model(input_ids=x, labels=y)
+            loss = output.loss
+            meter("forward")
+        else:
+            output = model(x)
+            meter("forward")
+            loss = nn.functional.cross_entropy(output, y)
+        if micro_batches > 1:
+            loss = loss / micro_batches
+        meter("loss")
+        loss.backward()
+        meter("backward")
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         meter("start")
-        if name in ("gpt2", "llama"):
-            output = model(input_ids=batch[0], labels=batch[0])
-            loss = output.loss
-            meter("forward")
-        else:
-            output = model(batch[0])
-            meter("forward")
-            loss = nn.functional.cross_entropy(output, batch[1])
-        meter("loss")
-        loss.backward()
-        meter("backward")
-        del output, loss
+        for number in range(micro_batches):
+            pass_over(number, number + 1 == micro_batches)
         optimizer.step()
         meter("optimizer")
 
@@ -218,10 +279,10 @@ def main():
             meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
             steps[REPORTED[i]] = meter.rows
             meter.rows = {}
-    states = (optimizer.optim if kind == "zero1" else optimizer).state
+    states = (optimizer.optim if kind.way == "zero1" else optimizer).state
     local = lambda t: t.to_local() if hasattr(t, "to_local") else t
     state_bytes = sum(local(t).nbytes for s in states.values() for t in s.values() if torch.is_tensor(t) and t.is_cuda)
-    line = {"model": name, "kind": kind, "optimizer": opt, "batch": size, "world": dist.get_world_size(),
+    line = {"model": name, "kind": written, "optimizer": opt, "batch": size, "world": dist.get_world_size(),
             "rank": dist.get_rank(), "torch": torch.__version__, "gpu": torch.cuda.get_device_name(),
             "parameters": sum(local(p.data).nbytes for p in model.parameters()),
             "optimizer_state": state_bytes, "model_bytes": built, **steps}

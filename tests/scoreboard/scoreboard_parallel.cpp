@@ -1,7 +1,10 @@
 // One rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2, phase by phase, beside what PyTorch 2.15 allocated
 // on an imagined H200 (parallel/recorded.jsonl; recorders/several_gpus.py says how).
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 #include "estimator/plan/plan.h"
@@ -14,25 +17,28 @@ namespace {
 
 using nlohmann::json;
 
-// "fsdp2+bf16+fp32_op": a way to share the model, with a policy, and what is checkpointed.
+// "fsdp2_keep+bf16+fp32_op": a way to share the model and words behind it, of which some end in a number, and a policy
+// (recorders/several_gpus.py, Kind).
 struct Kind {
   std::string way, policy;
-  CheckpointConfig::Kind checkpoint = CheckpointConfig::Kind::as_written;
+  std::map<std::string, std::int64_t> words;
+  bool has(const char* word) const { return words.contains(word); }
+  std::int64_t number(const char* word) const { return has(word) ? words.at(word) : 1; }
 };
 
 Kind kind_of(const json& r) {
   Kind kind;
-  kind.way = r.at("kind");
-  for (const auto& [ending, checkpoint] :
-       {std::pair{std::string("_block"), CheckpointConfig::Kind::block}, {"_op", CheckpointConfig::Kind::op}})
-    if (kind.way.ends_with(ending)) {
-      kind.way.resize(kind.way.size() - ending.size());
-      kind.checkpoint = checkpoint;
-    }
-  const std::size_t plus = kind.way.find('+');
-  if (plus == std::string::npos) return kind;
-  kind.policy = kind.way.substr(plus + 1);
-  kind.way.resize(plus);
+  std::istringstream parts(r.at("kind").get<std::string>());
+  for (std::string word; std::getline(parts, word, '_');) {
+    const std::size_t plus = word.find('+');
+    if (plus != std::string::npos) kind.policy = word.substr(plus + 1);
+    word.resize(std::min(plus, word.size()));
+    const std::size_t end = word.find_last_not_of("0123456789") + 1;
+    if (kind.way.empty())
+      kind.way = word;
+    else
+      kind.words[word.substr(0, end)] = end < word.size() ? std::stoll(word.substr(end)) : 1;
+  }
   return kind;
 }
 
@@ -46,34 +52,40 @@ void read_policy(const std::string& policy, Strategy& s) {
 }
 
 Strategy strategy_of(const json& r) {
-  const Kind asked = kind_of(r);
-  const std::string& kind = asked.way;
+  const Kind kind = kind_of(r);
   Strategy s;
-  if (kind.starts_with("ddp")) s.data = DataParallel::ddp;
-  if (kind == "zero1") s.data = DataParallel::zero1;
-  if (kind.starts_with("fsdp2")) s.data = DataParallel::fsdp;
-  s.gradient_as_bucket_view = kind.ends_with("_view");
-  s.find_unused_parameters = kind.starts_with("ddp_unused");
-  s.reshard_after_forward = kind != "fsdp2_keep";
-  s.keeps_last_block = kind.starts_with("fsdp2_last");
-  s.reshards_root = kind.ends_with("root");
+  if (kind.way == "ddp") s.data = DataParallel::ddp;
+  if (kind.way == "zero1") s.data = DataParallel::zero1;
+  if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
+  s.gradient_as_bucket_view = kind.has("view");
+  s.find_unused_parameters = kind.has("unused");
+  s.reshard_after_forward = !kind.has("keep");
+  s.keeps_last_block = kind.has("last") || kind.has("lastroot");
+  s.reshards_root = kind.has("root") || kind.has("lastroot");
+  s.replicas = kind.number("hsdp");
+  s.offloads = kind.has("offload");
+  s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
   s.rank = r.at("rank");
   if (r.at("model") == "uneven") s.unit_glob = "*";
-  read_policy(asked.policy, s);
+  read_policy(kind.policy, s);
   return s;
 }
 
 RunConfig run_of(const json& r) {
+  const Kind kind = kind_of(r);
   RunConfig run;
-  run.batch = r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>();
+  if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
+  run.micro_batches = kind.number("acc") * kind.number("nosync");
+  run.batch = r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>() * run.micro_batches;
   const std::string optimizer = r.at("optimizer");
   run.optimizer.kind = optimizer == "adam"    ? OptimizerKind::adam
                        : optimizer == "adamw" ? OptimizerKind::adamw
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
-  run.checkpoint.kind = kind_of(r).checkpoint;
+  if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;
 }
 
@@ -97,7 +109,8 @@ Reading reading_of(const json& r) {
 std::string name_of_run(const json& r) {
   const auto word = [&](const char* key) { return r.at(key).get<std::string>(); };
   return word("model") + " " + word("kind") + " " + word("optimizer") + " b" + r.at("batch").dump() + " rank " +
-         r.at("rank").dump() + " of " + r.at("world").dump();
+         r.at("rank").dump() + " of " + r.at("world").dump() +
+         (run_of(r).pytorch == RunConfig{}.pytorch ? "" : " PyTorch 2.8");
 }
 
 void score_run(std::vector<ScoreRow>& rows, const json& r) {

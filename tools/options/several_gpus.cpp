@@ -62,7 +62,8 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
       "FSDP2");
   add("--fsdp", o.fsdp, "KEY=VALUE,...",
       "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=true|false|but-last, "
-      "reshard-root=true, wrap=GLOB");
+      "reshard-root=true, wrap=GLOB, replicate=N (HSDP), offload=true (CPUOffloadPolicy), sync=last (of "
+      "micro-batches)");
   add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
@@ -98,8 +99,15 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   for (std::string part; std::getline(parts, part, ',');) {
     const std::size_t equals = part.find('=');
     const std::string key = part.substr(0, equals), value = equals == part.npos ? "" : part.substr(equals + 1);
-    const int kind =
-        choose<int>("--fsdp", key, {{"param", 0}, {"reduce", 1}, {"reshard", 2}, {"wrap", 3}, {"reshard-root", 4}});
+    const int kind = choose<int>("--fsdp", key,
+                                 {{"param", 0},
+                                  {"reduce", 1},
+                                  {"reshard", 2},
+                                  {"wrap", 3},
+                                  {"reshard-root", 4},
+                                  {"replicate", 5},
+                                  {"offload", 6},
+                                  {"sync", 7}});
     if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
     if (std::ranges::find(given, key) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
     given.push_back(key);
@@ -112,6 +120,9 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
       s.keeps_last_block = when == 2;
     }
     if (kind == 4) s.reshards_root = choose<bool>("--fsdp reshard-root", value, {{"true", true}, {"false", false}});
+    if (kind == 5) s.replicas = whole_number("--fsdp replicate", value, 1, kMostGpus);
+    if (kind == 6) s.offloads = choose<bool>("--fsdp offload", value, {{"true", true}, {"false", false}});
+    if (kind == 7) s.reduces_last = choose<bool>("--fsdp sync", value, {{"last", true}, {"each", false}});
     if (kind == 3 && !o.wrap.empty()) throw Error("--wrap and --fsdp wrap= say the same", ErrorKind::usage);
     if (kind == 3) s.unit_glob = value;
   }

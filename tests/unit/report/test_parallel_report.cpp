@@ -275,10 +275,26 @@ TEST_CASE("what is not planned with several GPUs is refused") {
   run.batch = 16;
   run.micro_batches = 2;
   Strategy s;
+  const auto refused = [&] {
+    CHECK_THROWS_AS(report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, s)), Error);
+  };
+  s.data = DataParallel::ddp;
+  s.gpus = 4;
+  s.gradient_as_bucket_view = true;
+  refused();
+  s = {};
   s.data = DataParallel::fsdp;
   s.gpus = 4;
-  CHECK_THROWS_AS(report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, s)), Error);
+  s.replicas = 3;  // of 4 ranks
+  refused();
+  s.replicas = 1;
+  s.reduces_last = true;
+  s.reduce_type = DType::bf16;  // narrower than fp32's gradients
+  refused();
   run.micro_batches = 1;
+  s.reduce_type.reset();
+  refused();  // one micro-batch is the last
+  s.reduces_last = false;
   s.unit_glob = "nothing.*";
   CHECK_THROWS_AS(report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, s)), Error);
 }

@@ -230,7 +230,7 @@ TEST_CASE("what DDP is too large for is asked of FSDP2, unless the question says
   CHECK_FALSE(find_fit(model, make_catalog(), question, {&small, 1}, {}, 2).rows[1].fits);
   // A loop that FSDP2 is not planned with stays DDP's.
   question.kinds = {};
-  question.run.micro_batches = 2;
+  question.run.layout = MemoryFormat::channels_last;
   fit = find_fit(model, make_catalog(), question, {&small, 1}, {}, 2);
   CHECK_FALSE(fit.rows[1].fits);
   CHECK_EQ(fit.rows[1].strategy.data, DataParallel::ddp);
