@@ -11,6 +11,7 @@
 #include <string>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/tensor_parallel.h"
 #include "estimator/graph/weight_format.h"
 
 namespace gpuplan::layers::embedding {
@@ -33,21 +34,26 @@ TensorId looked_up(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.dtype(x) != DType::int64 && b.dtype(x) != DType::int32)
     b.fail("expects integer indices, its input is " + std::string(name_of(b.dtype(x))));
-  return aten::embedding(b, b.parameter("weight", {b.size("num_embeddings"), b.size("embedding_dim")}), x);
+  const std::int64_t rows = b.size("num_embeddings"), features = b.size("embedding_dim");
+  if (b.tensor_style() != TensorStyle::vocabulary)
+    return aten::embedding(b, b.parameter("weight", {rows, features}), x);
+  return aten::shared_embedding(b, b.parameter("weight", {rows / b.run().tensor_ranks, features}), x);
 }
 
 void lower(LayerBuilder& b) {
   check_arguments(b, b.size("num_embeddings"));
-  const TensorId y = looked_up(b);
+  const TensorId y = aten::shared_output(b, looked_up(b));
   aten::want_gradient_of_tokens(b, y, b.input());
   b.output(y);
 }
 
 void lower_scaled(LayerBuilder& b) {
-  const TensorId y = looked_up(b);
+  const TensorId found = looked_up(b);
+  const TensorId y = aten::shared_output(b, found);
   const TensorId scale = b.buffer("embed_scale", {}, loaded_type(b.run()),
                                   {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))});
   const TensorId scaled = aten::mul(b, y, b.cast(scale, b.run().precision));
+  if (y != found) b.hold({found});  // the operand that DTensor summed for the product
   aten::want_gradient_of_tokens(b, scaled, b.input());
   b.output(scaled);
 }

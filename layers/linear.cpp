@@ -7,21 +7,26 @@
 
 #include "estimator/aten/linear.h"
 #include "estimator/aten/stored_linear.h"
+#include "estimator/aten/tensor_parallel.h"
 #include "estimator/aten/weight.h"
 
 namespace gpuplan::layers::linear {
 namespace {
 
 void lower(LayerBuilder& b) {
-  const TensorId x = b.input();
+  const TensorId x = aten::shared_input(b, b.input());
   const Shape in = b.shape(x);
   if (in.rank() < 1) b.fail("expects an input [..., in_features]");
   const std::int64_t k = b.size("in_features", in[-1], "input features");
-  const std::int64_t n = b.size("out_features");
+  std::int64_t n = b.size("out_features");
+  if (b.tensor_style() == TensorStyle::gathered) n /= b.run().tensor_ranks;
+  if (b.tensor_style() == TensorStyle::rowwise && b.boolean("bias"))
+    b.fail("a bias of a layer that ranks share by its input features is not planned with --tp");
   const bool own = b.input_count() == 1;
   const TensorId weight = aten::weight(b, own, "weight", 1, {n, k});
   const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
-  b.output(own && b.stored() ? aten::stored_linear(b, x, weight, n, bias) : aten::linear(b, x, weight, bias));
+  if (own && b.stored()) return b.output(aten::stored_linear(b, x, weight, n, bias));
+  b.output(aten::shared_output(b, aten::linear(b, x, weight, bias)));
 }
 
 const LayerDef kLayers[] = {

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kMostRows = 1536;
 constexpr std::int64_t kSmallWeight = std::int64_t{4} << 20;  // elements
 
-struct Sizes {
+struct ProductSizes {
   std::int64_t m, n, k;
   std::int64_t blocks, sms;  // blocks of 64 columns, and what runs at once
   int compute;               // compute capability, 90 for 9.0
@@ -19,7 +19,7 @@ struct Sizes {
   bool waves(std::int64_t number, std::int64_t of = 1) const { return blocks * of >= sms * number; }
 };
 
-bool short_rows(const Sizes& s) {  // k < n / 2
+bool short_rows(const ProductSizes& s) {  // k < n / 2
   if (s.has_hbm()) {
     const bool low = s.blocks * 3 < s.sms;
     return s.m <= (s.compute == 80 ? (low ? 1536 : 512) : (low ? 512 : 320));
@@ -29,7 +29,7 @@ bool short_rows(const Sizes& s) {  // k < n / 2
   return s.m <= (s.blocks * s.k > s.sms * 320 ? 192 : 320);
 }
 
-bool small_weight(const Sizes& s) {
+bool small_weight(const ProductSizes& s) {
   if (s.k * 2 < s.n) return short_rows(s);
   const bool quarter_wave = s.blocks * 4 <= s.sms;
   if (s.compute == 80 && quarter_wave) return s.m <= (s.k < s.n ? 384 : s.blocks * 8 <= s.sms ? 32 : 128);
@@ -38,7 +38,7 @@ bool small_weight(const Sizes& s) {
   return s.blocks * 2 <= s.sms && s.m <= 16;
 }
 
-bool few_rows(const Sizes& s) {  // 5 to 7
+bool few_rows(const ProductSizes& s) {  // 5 to 7
   const bool hopper = s.compute / 10 == 9;
   if (!s.has_hbm() || s.m < 6 || s.blocks < (hopper ? 36 : 48)) return true;
   const bool below_75 = s.blocks * 4 < s.sms * 3, below_60 = s.blocks * 5 < s.sms * 3;
@@ -46,12 +46,12 @@ bool few_rows(const Sizes& s) {  // 5 to 7
   return s.k != s.n || !(hopper ? below_75 && !below_60 : below_60);
 }
 
-bool on_turing(const Sizes& s) {
+bool on_turing(const ProductSizes& s) {
   if (s.waves(3)) return s.m <= (s.k < s.n ? 128 : 64);
   return s.m <= (s.blocks >= s.sms / 2 ? 64 : 32);
 }
 
-bool on_a100(const Sizes& s) {
+bool on_a100(const ProductSizes& s) {
   if (s.waves(3)) return s.m <= 128;
   if (s.waves(1)) return s.m <= (s.k < s.n ? 64 : 32);
   if (s.k >= s.n * 3 && s.blocks * 4 > s.sms) return false;
@@ -63,9 +63,9 @@ bool on_a100(const Sizes& s) {
   return s.m <= (s.blocks >= s.sms / 2 && s.k < s.n ? 128 : 16);
 }
 
-bool on_ga10x(const Sizes& s) { return s.m <= (s.waves(1) ? 128 : s.blocks >= s.sms / 2 ? 64 : 16); }
+bool on_ga10x(const ProductSizes& s) { return s.m <= (s.waves(1) ? 128 : s.blocks >= s.sms / 2 ? 64 : 16); }
 
-bool on_hopper(const Sizes& s) {
+bool on_hopper(const ProductSizes& s) {
   if (s.waves(3)) return s.m <= 64;
   if (s.waves(2)) return s.m <= 48;
   if (s.waves(1)) return s.m <= 32;
@@ -73,12 +73,12 @@ bool on_hopper(const Sizes& s) {
   return s.m <= 16;
 }
 
-bool on_b200(const Sizes& s) {
+bool on_b200(const ProductSizes& s) {
   if (s.waves(3)) return s.m <= 32;
   return s.waves(1) && s.k < s.n && s.m <= 8;
 }
 
-bool on_rtx_blackwell(const Sizes& s) {
+bool on_rtx_blackwell(const ProductSizes& s) {
   const bool tall = s.k > s.n * 2;
   if (s.waves(3)) return s.m <= 256;
   if (s.waves(2)) return s.m <= 128;
@@ -87,7 +87,7 @@ bool on_rtx_blackwell(const Sizes& s) {
   return s.m <= (tall && s.blocks > 64 ? 16 : 8);
 }
 
-bool on_ada(const Sizes& s) {  // and where nothing was measured
+bool on_ada(const ProductSizes& s) {  // and where nothing was measured
   const bool tall = s.k > s.n * 2;
   if (s.compute == 121 && s.waves(1)) return s.m <= 256;
   if (s.waves(3)) return s.m <= 256;
@@ -101,7 +101,7 @@ bool on_ada(const Sizes& s) {  // and where nothing was measured
   return s.m <= (tall || s.blocks < 48 ? 16 : 8);
 }
 
-bool many_rows(const Sizes& s) {
+bool many_rows(const ProductSizes& s) {
   switch (s.compute) {
     case 75: return on_turing(s);
     case 80: return on_a100(s);
@@ -114,7 +114,7 @@ bool many_rows(const Sizes& s) {
 }  // namespace
 
 bool multiplies_packed(const Gpu& gpu, DType type, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Sizes s{m, n, k, ceil_div(n, 64), gpu.sm_count, gpu.capability_major * 10 + gpu.capability_minor};
+  const ProductSizes s{m, n, k, ceil_div(n, 64), gpu.sm_count, gpu.capability_major * 10 + gpu.capability_minor};
   if (m > kMostRows || k % kBlockOf4bit != 0) return false;
   if (m <= 4) return true;
   const bool half_on_turing = s.compute == 75 && type == DType::fp16;

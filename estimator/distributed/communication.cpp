@@ -56,6 +56,26 @@ Gathered gathered_gradients(const Graph& graph) {
   return all;
 }
 
+// Of tensor parallelism's collectives, which are operations of the schedule.
+struct TensorBytes {
+  std::int64_t forward = 0, backward = 0, gathered = 0;
+};
+
+TensorBytes tensor_bytes(const Schedule& schedule) {
+  TensorBytes bytes;
+  for (const ScheduledOp& step : schedule.ops) {
+    if (step.op != Operator::all_reduce && step.op != Operator::all_gather) continue;
+    const bool in_place = step.allocates.begin == step.allocates.end;
+    const BufferId b =
+        in_place ? schedule.reads[index(step.reads.begin)] : schedule.allocated[index(step.allocates.begin)];
+    std::int64_t& sum = step.op == Operator::all_gather                    ? bytes.gathered
+                        : step.phase == Phase::backward && !step.recompute ? bytes.backward
+                                                                           : bytes.forward;
+    sum += schedule.buffers[index(b)].bytes;
+  }
+  return bytes;
+}
+
 std::int64_t largest_parameter_type(const Graph& graph) {
   std::int64_t size = 0;
   for (const ParameterTensor& p : graph.parameters) size = std::max(size, size_of(graph.tensor(p.tensor).dtype));
@@ -95,6 +115,13 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
       buffers += b.bytes;
 
+  const TensorBytes shared = tensor_bytes(schedule);
+  const auto add_shared = [&](std::string_view what, Collective collective, std::int64_t bytes) {
+    add_over(strategy.tensor, 1, what, collective, bytes * micro_batches, {});
+  };
+  add_shared("activations, forward", Collective::all_reduce, shared.forward);
+  add_shared("activations, backward", Collective::all_reduce, shared.backward);
+  add_shared("results of lm_head", Collective::all_gather, shared.gathered);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:

@@ -21,8 +21,8 @@ constexpr std::string_view kGradientsRow = "gradients", kForwardGathersRow = "pa
                            kBackwardGathersRow = "parameters, backward", kReplicasRow = "gradients of replicas";
 
 struct CommunicationRow {
-  std::string_view
-      what;  // "gradients", "parameters, forward", "parameters, backward", "gradients of replicas", "buffers"
+  std::string_view what;  // "gradients", "parameters, forward", "parameters, backward", "gradients of replicas",
+                          // "buffers", "activations, forward", "results of lm_head"
   Collective collective = Collective::all_reduce;
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received
@@ -57,7 +57,8 @@ std::string_view name_of(Collective collective);
 ///   within 1e9 elements (stage3_max_reuse_distance), which is through the rest of forward and back, is kept for
 ///   backward (partitioned_param_coordinator.py, __params_to_release). Gradients are copied into buckets as above, and
 ///   reduced in parts.
-/// Buffers and ZeRO-1's parameters are waited for.
+/// Buffers and ZeRO-1's parameters are waited for, and so are the collectives of tensor parallelism, whose results the
+/// next operation reads.
 std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
                                             std::span<const FsdpUnit> units, const Strategy& strategy,
                                             std::int64_t micro_batches, const Topology& topology);

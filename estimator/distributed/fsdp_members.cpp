@@ -17,6 +17,7 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   const std::int64_t elements = padded_shard_elements(t.shape, strategy.shards());
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
+  m.is_partial = graph.parameters[index(parameter)].partial_elements > 0;
   m.is_converted = stored != t.dtype;
   m.sums_converted = reduced != t.dtype;
   const bool waits = run.micro_batches > 1 && strategy.reduces_last;

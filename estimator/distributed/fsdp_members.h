@@ -26,6 +26,7 @@ struct FsdpMember {
   std::int64_t gradient_bytes = 0;  // of a shard of the gradient as it is reduced from
   BufferId gradient = kNone;        // none where it is frozen
   bool is_converted = false;        // it is gathered in another type than it is stored in
+  bool is_partial = false;          // its gradient is summed over the ranks of tensor parallelism first
   bool sums_converted = false;      // its gradient is reduced in another type than it comes in
 };
 

@@ -198,10 +198,20 @@ class FsdpWriter {
     }
   }
 
+  // FSDPParam._get_grad_inner_tensor.
+  void sum_over_tensor_ranks(const FsdpBlocks& unit) {
+    for (const FsdpMember& m : unit.members) {
+      if (!m.is_partial || m.gradient == kNone) continue;
+      writer_.allocate(m.summed, m.summed_bytes, Category::gradients);
+      writer_.free_buffer(m.gradient);
+    }
+  }
+
   // FSDPParamGroup.post_backward. Before 2.15 gradients are added to their sum before the unit's parameters go, and the
   // sum is made afterwards.
   void after_backward(const FsdpBlocks& unit) {
     if (pass_.adds) sum(unit);
+    if (pass_.reduces) sum_over_tensor_ranks(unit);
     reshard(unit);
     if (!pass_.adds && !pass_.reduces) sum(unit);
     if (pass_.reduces) reduce(unit);
@@ -220,7 +230,7 @@ class FsdpWriter {
     table(words);
     for (const FsdpMember& m : unit.members) {
       if (m.gradient == kNone) continue;
-      if (sums(m))
+      if (sums(m) || m.is_partial)
         writer_.free(m.summed);
       else
         writer_.free_buffer(m.gradient);

@@ -37,7 +37,8 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
 
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   const std::int64_t ranks = strategy.ranks();
-  if (run.mode == Mode::infer) refuse("several GPUs are planned for training", "leave out --mode infer");
+  if (run.mode == Mode::infer && strategy.data != DataParallel::none)
+    refuse("inference on several GPUs is planned with tensor parallelism alone", "--tp N for as many --gpus");
   if (run.batch % ranks != 0)
     refuse("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(ranks) +
                " ranks",
@@ -66,7 +67,8 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
   if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
-    for (const ParameterTensor& p : s.graph.parameters) {
+    for (ParameterTensor& p : s.graph.parameters) {
+      p.partial_elements = 0;  // it is summed before it is reduced
       Tensor& t = s.graph.tensor(p.tensor);
       t.shape = shard_of(t.shape, strategy.shards(), strategy.shard());
       t.dtype = stored_type(t.dtype, strategy, run);

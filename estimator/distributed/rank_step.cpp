@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/build.h"
+#include "estimator/graph/tensor_style.h"
 
 namespace gpuplan {
 
@@ -37,14 +39,32 @@ void order_by_module(Graph& graph) {
   for (std::size_t i = 0; i < storage.size(); ++i) graph.model_storage[i] = storage[i].second;
 }
 
-// Parameters are there as shards; whole copies of them are the collectives'. The model is made on `meta`, so that
-// nothing of its construction but to_empty() allocates.
-void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
-  const std::int64_t on_device = strategy.offloads ? 0 : 1;
+// The model is made on `meta`, so that nothing of its construction but to_empty() allocates.
+void make_on_meta(Graph& graph, std::vector<Schedule>& micro_batches) {
   graph.initialization.clear();
   for (const TensorId t : graph.model_storage)
     if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
       for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
+}
+
+// A weight that is tied is emptied at each of its places, and the last one stays.
+CollectiveMemory empty_tied(const Graph& graph) {
+  CollectiveWriter writer;
+  const Range events = writer.written([&] {
+    for (const ParameterTensor& p : graph.parameters) {
+      const Tensor& t = graph.tensor(p.tensor);
+      if (std::ranges::find(graph.tied_shapes, t.shape) == graph.tied_shapes.end()) continue;
+      writer.allocate(writer.new_slot(), t.shape.elements() * size_of(t.dtype), Category::parameters);
+      writer.free_buffer(t.buffer);
+    }
+  });
+  writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), events});
+  return writer.finish();
+}
+
+// Parameters are there as shards; whole copies of them are the collectives'.
+void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
+  const std::int64_t on_device = strategy.offloads ? 0 : 1;
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
     const std::int64_t bytes = on_device * shard_of(t.shape, strategy.shards(), strategy.shard()).elements() *
@@ -68,6 +88,15 @@ StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t opti
   return states;
 }
 
+// That of a tied embedding is added to the head's, which is a rank's part.
+void mark_partial_gradients(Graph& graph, std::int64_t tensor_ranks) {
+  if (tensor_ranks == 1) return;
+  for (ParameterTensor& p : graph.parameters)
+    if (tensor_style_of(graph.layers[index(p.layer)].name) == TensorStyle::vocabulary &&
+        std::ranges::find(graph.tied_shapes, graph.tensor(p.tensor).shape) == graph.tied_shapes.end())
+      p.partial_elements = checked_mul(graph.tensor(p.tensor).shape.elements(), tensor_ranks);
+}
+
 // A policy leaves buffers as they are, and native_batch_norm wants statistics of its input's type: "Expected
 // running_mean to have type BFloat16 but got Float".
 void refuse_batch_norm(const Graph& graph, const RunConfig& computed) {
@@ -84,15 +113,19 @@ void share_step(RankStep& step) {
   const Strategy& strategy = step.strategy;
   const Schedule& schedule = step.schedule();
   step.collectives.emplace();
+  const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none;
+  if (on_meta) order_by_module(step.graph);
   if (strategy.data == DataParallel::fsdp) {
-    order_by_module(step.graph);
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
     step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
+  } else if (strategy.data == DataParallel::none) {
+    step.collectives = empty_tied(step.graph);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
   }
+  if (on_meta) make_on_meta(step.graph, step.micro_batches.schedules);
   step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
@@ -139,6 +172,7 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
       step.strategy.reduce_type = run.pytorch >= kReducesAsKept ? step.run.precision : *strategy.param_type;
   }
   step.graph = build_graph(model, catalog, computed, gpu, wraps ? &wrapped : nullptr);
+  mark_partial_gradients(step.graph, run.tensor_ranks);
   if (computed.given_type) refuse_batch_norm(step.graph, computed);
   const bool sums_converted = wraps && run.micro_batches > 1 && strategy.reduces_last && step.strategy.reduce_type &&
                               *step.strategy.reduce_type != computed.precision;

@@ -42,7 +42,7 @@ struct Strategy {
     return reshard_after_forward && unit >= 1 && unit < units && !(keeps_last_block && unit + 1 == units);
   }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
-  bool shares() const { return data != DataParallel::none; }
+  bool shares() const { return data != DataParallel::none || tensor > 1; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }

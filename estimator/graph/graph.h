@@ -200,6 +200,9 @@ struct ParameterTensor {
   std::string_view name;  // "weight", of static lifetime; empty: it is called as its layer
   LayerId layer = kNone;
   bool trainable = true;
+  /// Elements of a gradient that is DTensor's Partial: of the whole parameter, summed over the ranks of tensor
+  /// parallelism whenever it is read; 0: it is none.
+  std::int64_t partial_elements = 0;
 };
 
 /// Weights that a module's constructor copied into one storage, of which they are views since.

@@ -108,6 +108,11 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
 }
 
 // A weight that is shared is that of an Embedding.
+TensorStyle LayerBuilder::tensor_style() const {
+  if (run_.tensor_ranks == 1 || call_.layer == kNone) return TensorStyle::whole;
+  return tensor_style_of(graph_.layers[index(call_.layer)].name);
+}
+
 bool LayerBuilder::in_format() const {
   return run_.weights != WeightFormat::as_computed &&
          !(is_bitsandbytes(run_.weights) && (call_.head || call_.tied != kNone));

@@ -18,6 +18,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/graph/tensor_style.h"
 #include "estimator/operators/scratch_program.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
@@ -239,6 +240,8 @@ class LayerBuilder {
   // --- what is run
   const RunConfig& run() const { return run_; }
   const Gpu& gpu() const { return gpu_; }
+  /// How the ranks of tensor parallelism share the layer; `whole` where there are none.
+  TensorStyle tensor_style() const;
   bool training() const { return run_.mode == Mode::train; }
   /// True for releases older than major * 100 + minor.
   bool before(PyTorchVersion version) const { return run_.pytorch < version; }

@@ -1,5 +1,6 @@
 // torch/optim/*.py, _single_tensor_*. A name assigned in one round of the loop holds its tensor until the next
 // round assigns it again. PyTorch 2.1 to 2.15 and 1.13 differ in RAdam, Adamax and a few kernels.
+#include <algorithm>
 #include <utility>
 
 #include "estimator/optimizer/implementations.h"
@@ -19,7 +20,19 @@ class ParameterLoop {
   bool modern() const { return step_.pytorch >= kFirstModern; }
   std::span<const OptimizerParameter> parameters() const { return step_.parameters; }
 
-  void enter(const OptimizerParameter& parameter) { bytes_ = bytes_of(parameter); }
+  void enter(const OptimizerParameter& parameter) {
+    bytes_ = bytes_of(parameter);
+    partial_bytes_ = parameter.partial_elements * size_of(parameter.dtype);
+  }
+  /// An operator that reads the gradient so many times: DTensor sums a Partial one over the ranks for each.
+  void read_gradient(int times) {
+    if (partial_bytes_ == 0) return;
+    Tensors first = builder_.tensor(bytes_);
+    Tensors second;
+    if (times > 1) second = builder_.tensor(bytes_);
+    drop(second);
+    drop(first);
+  }
   /// In-place operators on tensors that outlive the round.
   void in_place(int kernels) { builder_.count_kernels(kernels); }
   /// An operator with a result of its own.
@@ -31,7 +44,7 @@ class ParameterLoop {
     builder_.count_kernels(1);
     return builder_.tensor(2 * bytes_);
   }
-  void clone_as_state() { builder_.state(bytes_); }  // a copy, not a kernel
+  void clone_as_state() { builder_.state(std::max(bytes_, partial_bytes_)); }  // a copy, not a kernel
   void bind(Tensors& name, Tensors value) { builder_.bind(name, value); }
   void drop(Tensors& name) { builder_.drop(name); }
 
@@ -54,6 +67,7 @@ class ParameterLoop {
   const OptimizerStep& step_;
   StepBuilder& builder_;
   std::int64_t bytes_ = 0;
+  std::int64_t partial_bytes_ = 0;
 };
 
 void sgd(ParameterLoop& loop) {
@@ -73,6 +87,7 @@ void sgd(ParameterLoop& loop) {
         loop.drop(grad);  // grad = buf
       }
     }
+    loop.read_gradient(1);
     loop.in_place(1);  // param.add_
   }
   loop.drop(grad);
@@ -88,7 +103,9 @@ void adam(ParameterLoop& loop) {
     } else {
       loop.take_gradient(grad);
     }
+    loop.read_gradient(1);
     loop.average();
+    loop.read_gradient(2);
     loop.in_place(2);                                // mul_, addcmul_
     if (loop.config().amsgrad) loop.in_place(1);     // maximum(out=)
     loop.bind(denominator, loop.chained_results());  // sqrt() / bias_correction2_sqrt

@@ -38,7 +38,7 @@ std::vector<Parameters> parameters_of(const Graph& graph, const Schedule& schedu
     const ParameterTensor& p = graph.parameters[index(i)];
     const Tensor& t = graph.tensor(p.tensor);
     const bool embeds = graph.layers[index(p.layer)].type.ends_with("Embedding");  // and its subclasses
-    return OptimizerParameter{t.shape.elements(), t.dtype, like == Like::trainer && embeds};
+    return OptimizerParameter{t.shape.elements(), t.dtype, p.partial_elements, like == Like::trainer && embeds};
   };
   for (std::size_t i = 0; i < graph.parameters.size(); ++i)
     if (graph.parameters[i].trainable) group_of(i).trained.push_back(parameter(static_cast<std::int64_t>(i)));

@@ -16,9 +16,9 @@ class GpusScreen : public StyledScreen {
 
   std::string text() const {
     const Strategy& s = rank_.strategy;
-    std::string out = "  " + paint("1", std::string(title_of(s.data))) + dot() + "rank " + format_count(s.rank) +
-                      " of " + format_count(s.ranks()) + dot() + "batch " + format_count(report_.run.batch) +
-                      " each, " + format_count(report_.run.batch * s.ranks()) + " in total\n";
+    std::string out = "  " + paint("1", title()) + dot() + "rank " + format_count(s.rank) + " of " +
+                      format_count(s.ranks()) + dot() + "batch " + format_count(report_.run.batch) + " each, " +
+                      format_count(report_.run.batch * s.ranks()) + " in total\n";
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
            " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state" +
@@ -30,6 +30,12 @@ class GpusScreen : public StyledScreen {
   }
 
  private:
+  std::string title() const {
+    const std::string data(title_of(rank_.strategy.data));
+    if (rank_.strategy.tensor == 1) return data;
+    const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
+    return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;
+  }
   std::string gathers() const {
     const Strategy& s = rank_.strategy;
     const std::string blocks = rank_.wrapped == 0 ? "the whole model at once: no block is wrapped"

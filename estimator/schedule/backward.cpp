@@ -1,5 +1,6 @@
 #include "estimator/schedule/backward.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
@@ -239,14 +240,15 @@ class Engine {
             .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
         const Primitive what = g.contiguous ? sum : in_memory_order(sum, g.strides);
         const GradientTensor of = g;
-        g = sum.reduced == 0 ? g : new_result(Operator::sum, what, g, t, dtype, n.layer);
+        g = sum.reduced == 0 ? g : new_result(Operator::sum, what, g, t.shape.elements(), dtype, n.layer);
         if (sum.reduced != 0 && writer_.calls() != nullptr)
           writer_.record({view_of(of, l.shape, dtype)}, {view_of(g, t.shape, dtype)}, {{Attribute::dims, sum.reduced}});
       }
       if (const DType wanted = gradients_.type_for(e.input); dtype != wanted) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
         const GradientTensor of = g;
-        g = new_result(Operator::to, Elementwise{t.shape.elements(), 0}, g, t, wanted, n.layer);
+        const std::int64_t elements = std::max(l.storage_bytes / size_of(l.dtype), t.shape.elements());
+        g = new_result(Operator::to, Elementwise{elements, 0}, g, elements, wanted, n.layer);
         lay_out(g, t.shape, strides);
         if (writer_.calls() != nullptr) writer_.record({view_of(of, t.shape, dtype)}, {view_of(g, t.shape, wanted)});
       }
@@ -254,12 +256,12 @@ class Engine {
     }
   }
 
-  GradientTensor new_result(Operator op, const Primitive& what, const GradientTensor& of, const Tensor& like,
+  GradientTensor new_result(Operator op, const Primitive& what, const GradientTensor& of, std::int64_t elements,
                             DType dtype, LayerId layer) {
     sums_.emplace_back(what);
     writer_.begin(op, layer, Phase::backward, &sums_.back());
     writer_.read(of.buffer);
-    GradientTensor g{.buffer = gradients_.new_gradient(like.shape.elements() * size_of(dtype), layer)};
+    GradientTensor g{.buffer = gradients_.new_gradient(elements * size_of(dtype), layer)};
     writer_.allocate(g.buffer);
     return g;
   }

@@ -129,11 +129,14 @@ class InputBuffers {
       return;
     }
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
-    const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape);
+    const bool shared = run_.tensor_ranks > 1 && t.producer == kNone;  // DTensors, which are added out of place
+    const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape) && !shared;
+    const BufferId summed = shared ? sum_over_ranks(g, t, type, layer) : kNone;
     sums_.emplace_back(Elementwise{t.shape.elements(), 1});
     writer_.begin(in_place ? Operator::add_ : Operator::add, layer, Phase::backward, &sums_.back());
     writer_.read(buffered.buffer);
     writer_.read(g.buffer);
+    if (summed != kNone) writer_.read(summed);
     --refs(g.buffer);
     if (in_place) {
       if (writer_.calls() != nullptr) writer_.record({view_of(buffered, t.shape, type), view_of(g, t.shape, type)}, {});
@@ -151,6 +154,18 @@ class InputBuffers {
     buffered = sum;
     writer_.allocate(buffered.buffer);
     refs(buffered.buffer) = 1;
+  }
+
+  // A Partial gradient of the whole parameter becomes one of the rank's part before it is added to another one.
+  BufferId sum_over_ranks(const GradientTensor& g, const Tensor& t, DType type, LayerId layer) {
+    const std::int64_t bytes = t.shape.elements() * size_of(type);
+    if (writer_.schedule().buffers[index(g.buffer)].bytes <= bytes) return kNone;
+    sums_.emplace_back(Marker{});
+    writer_.begin(Operator::all_reduce, layer, Phase::backward, &sums_.back());
+    writer_.read(g.buffer);
+    const BufferId summed = new_gradient(bytes, layer);
+    writer_.allocate(summed);
+    return summed;
   }
 
   // accumulate_grad.h: a gradient of the parameter's layout that nobody else holds is taken as it is, else cloned. A

@@ -173,8 +173,8 @@ class StepReader {
     (*this)(name, type, inputs, output, ops, parameters, module);
   }
   void read(ParameterTensor& of) {
-    auto& [tensor, name, layer, trainable] = of;
-    (*this)(tensor, name, layer, trainable);
+    auto& [tensor, name, layer, trainable, partial_elements] = of;
+    (*this)(tensor, name, layer, trainable, partial_elements);
   }
   void read(BufferTensor& of) {
     auto& [tensor, name, layer] = of;

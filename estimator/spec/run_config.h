@@ -114,6 +114,7 @@ constexpr double kInitialScale = 65536;
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
+  std::int64_t tensor_ranks = 1;   // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
   std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
   DType precision = DType::fp32;   // of the whole model
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added

@@ -89,7 +89,23 @@ def llama():
     return model, list(model.model.layers), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
 
 
-MODELS = {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
+def decoder_of(name, model_class):
+    """Of tests/parallel/models/NAME.json, as the plan reads it."""
+
+    def make():
+        import transformers
+        file = pathlib.Path(__file__).resolve().parent.parent / "parallel" / "models" / f"{name}.json"
+        config = transformers.AutoConfig.from_pretrained(file)
+        config.use_cache = False
+        model = getattr(transformers, model_class)(config)
+        return model, list(model.model.layers), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
+
+    return make
+
+
+DECODERS = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM",
+            "mistral": "MistralForCausalLM"}
+MODELS = {name: decoder_of(name, model_class) for name, model_class in DECODERS.items()} | {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 
 
@@ -100,7 +116,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    all:   block or op (each block is checkpointed, or torchtitan's operators), acc3 (three micro-batches), nosync3 (the
+    all:   block or op (each block is checkpointed, or torchtitan's operators), infer, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
@@ -147,11 +163,14 @@ def checkpointed_by_operator(model, blocks):
 
 
 def in_parallel(model, mesh):
-    """As from_pretrained(tp_plan="auto") does it, but without a checkpoint."""
+    """As from_pretrained(tp_plan="auto") does it, but without a checkpoint: weights are tied when they are shared."""
     from transformers.distributed.configuration_utils import DistributedConfig
     from transformers.distributed.tensor_parallel import apply_tensor_parallelism
     plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=mesh.size(), tp_plan="auto"))
+    if model.config.tie_word_embeddings:
+        model.lm_head.weight = nn.Parameter(torch.empty_like(model.lm_head.weight))
     apply_tensor_parallelism(model, mesh, plan)
+    model.tie_weights()
 
 
 def sharded(name, kind):
@@ -159,19 +178,21 @@ def sharded(name, kind):
         model, blocks, batch = MODELS[name]()
     if "tp" in kind:
         world, tensor = dist.get_world_size(), kind.number("tp")
-        mesh = init_device_mesh("cuda", (world // tensor, tensor), mesh_dim_names=("dp", "tp"))
+        replicas = kind.number("hsdp")
+        mesh = init_device_mesh("cuda", (replicas, world // tensor // replicas, tensor), mesh_dim_names=("replicate", "shard", "tp"))
         in_parallel(model, mesh["tp"])
-    if kind.way == "single":
-        model.to_empty(device="cuda")
-        return model, batch
     if "op" in kind:
         blocks = checkpointed_by_operator(model, blocks)
     if "block" in kind:
         model.gradient_checkpointing_enable()
+    if kind.way == "single":
+        model.to_empty(device="cuda")
+        model.tie_weights()
+        return model, batch
     more = {"mp_policy": MixedPrecisionPolicy(*kind.policy)}
     if "tp" in kind:
-        more["mesh"] = mesh["dp"]
-    if "hsdp" in kind:
+        more["mesh"] = mesh["replicate", "shard"] if "hsdp" in kind else mesh["shard"]
+    elif "hsdp" in kind:
         replicas = kind.number("hsdp")
         more["mesh"] = init_device_mesh("cuda", (replicas, dist.get_world_size() // replicas), mesh_dim_names=("replicate", "shard"))
     if "offload" in kind:
@@ -205,6 +226,8 @@ def wrapped(name, kind, local_rank):
 def optimizer_of(model, name, kind):
     classes = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     more = {"momentum": 0.9} if name == "momentum" else {}
+    if "tp" in kind and kind.way == "single":  # foreach refuses DTensors beside tensors
+        more["foreach"] = False
     if kind.way == "zero1":
         return ZeroRedundancyOptimizer(model.parameters(), classes[name], lr=1e-3, **more)
     return classes[name](model.parameters(), lr=1e-3, **more)
@@ -247,7 +270,7 @@ def main():
         if "nosync" in kind:
             model.set_requires_gradient_sync(last)
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
-        if name in ("gpt2", "llama"):
+        if name in ("gpt2", "llama", *DECODERS):
             output = model(input_ids=x, labels=y)
             loss = output.loss
             meter("forward")
@@ -264,6 +287,11 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         meter("start")
+        if "infer" in kind:
+            with torch.no_grad():
+                output = model(input_ids=batch[0]) if name in ("gpt2", "llama", *DECODERS) else model(batch[0])
+            meter("forward")
+            return
         for number in range(micro_batches):
             pass_over(number, number + 1 == micro_batches)
         optimizer.step()

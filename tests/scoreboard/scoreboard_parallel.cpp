@@ -1,12 +1,14 @@
 // One rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2, phase by phase, beside what PyTorch 2.15 allocated
 // on an imagined H200 (parallel/recorded.jsonl; recorders/several_gpus.py says how).
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/plan/plan.h"
 #include "layers/catalog.h"
 #include "tests/support/recorded_phases.h"
@@ -66,7 +68,8 @@ Strategy strategy_of(const json& r) {
   s.offloads = kind.has("offload");
   s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
-  s.rank = r.at("rank");
+  s.tensor = kind.number("tp");
+  s.rank = r.at("rank").get<std::int64_t>() / s.tensor;
   if (r.at("model") == "uneven") s.unit_glob = "*";
   read_policy(kind.policy, s);
   return s;
@@ -77,7 +80,11 @@ RunConfig run_of(const json& r) {
   RunConfig run;
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
-  run.batch = r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>() * run.micro_batches;
+  run.tensor_ranks = kind.number("tp");
+  run.batch =
+      r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>() / run.tensor_ranks * run.micro_batches;
+  if (kind.has("infer")) run.mode = Mode::infer;
+  if (run.tensor_ranks > 1 && kind.way == "single") run.optimizer.impl = OptimizerImpl::for_loop;
   const std::string optimizer = r.at("optimizer");
   run.optimizer.kind = optimizer == "adam"    ? OptimizerKind::adam
                        : optimizer == "adamw" ? OptimizerKind::adamw
@@ -89,15 +96,19 @@ RunConfig run_of(const json& r) {
   return run;
 }
 
-Model model_of(const std::string& name) {
+// As one rank of tensor parallelism has it.
+Model model_of(const std::string& name, std::int64_t tensor_ranks) {
   RunOptions options;
   options.model = "zoo:" + name;
-  if (name == "llama") {
-    options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json";
+  const std::string file = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name;
+  if (std::filesystem::exists(file + ".yaml")) options.model = file + ".yaml";
+  if (std::filesystem::exists(file + ".json")) {  // a decoder
+    options.model = file + ".json";
     options.seq = "1024";
   }
-  if (name == "uneven" || name == "mlp" || name == "unused")
-    options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name + ".yaml";
+  if (tensor_ranks > 1)
+    for (const Variable& part : divided_variables(load_model(options), tensor_ranks))
+      options.set.push_back(part.name + "=" + std::to_string(part.value));
   return load_model(options);
 }
 
@@ -115,7 +126,8 @@ std::string name_of_run(const json& r) {
 
 void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
-  const Report report = report_of(make_plan(model_of(r.at("model")), make_catalog(), run_of(r), &gpu, strategy_of(r)));
+  const Report report = report_of(
+      make_plan(model_of(r.at("model"), run_of(r).tensor_ranks), make_catalog(), run_of(r), &gpu, strategy_of(r)));
   ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
   row.expected = r.at("optimizer_state");
   row.got = report.bytes.optimizer_state;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/base/amount.h"
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/plan.h"
 #include "estimator/report/time_text.h"
@@ -62,11 +63,18 @@ std::optional<Model> other_padding(const WrittenModel& written, const Model& mod
 
 }  // namespace
 
-Planning prepare(const RunOptions& options) {
+Planning prepare(const RunOptions& options) { return prepare_rank(options, 1); }
+
+Planning prepare_rank(const RunOptions& options, std::int64_t tensor_ranks) {
   refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
-  const WrittenModel written = open_model(options);
+  WrittenModel written = open_model(options);
   planning.model = read_model(written.source, written.options);
+  if (tensor_ranks > 1) {
+    for (const Variable& part : divided_variables(planning.model, tensor_ranks)) written.options.set.push_back(part);
+    planning.model = read_model(written.source, written.options);
+    planning.run.tensor_ranks = tensor_ranks;
+  }
   planning.other_padding = other_padding(written, planning.model);
   planning.warnings = about_stored_type(written.stored_type, options);
   return planning;

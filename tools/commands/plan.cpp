@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/plan/plan_snapshot.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
+#include "estimator/spec/read.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/answers/evaluation.h"
@@ -31,6 +33,7 @@
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
+#include "tools/python_models/python_model.h"
 
 namespace gpuplan {
 
@@ -168,6 +171,13 @@ int explain_snapshot(const PlanOptions& options) {
                          options.output);
 }
 
+// Whether --tp shares its layers as transformers does; else it is planned by Megatron's formulas.
+bool shares_layers_of(const RunOptions& options) {
+  if (python_code(options.model) != PythonCode::none) return false;
+  const WrittenModel written = open_model(options);
+  return has_tensor_plan(read_model(written.source, written.options));
+}
+
 int run_plan(PlanOptions options) {
   const bool runs_library = is_library_loop(options.run);
   if (runs_library) refuse_beside_library(options);
@@ -185,15 +195,18 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
-  const std::optional<Strategy> strategy = strategy_of(options.several);
-  const bool in_stages = strategy && strategy->tensor * strategy->pipeline > 1;
+  std::optional<Strategy> strategy = strategy_of(options.several);
+  const bool shares_layers =
+      strategy && strategy->tensor > 1 && strategy->pipeline == 1 && shares_layers_of(options.run);
+  const bool in_stages = strategy && !shares_layers && strategy->tensor * strategy->pipeline > 1;
   const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
-  const Planning planning = prepare(options.run);
+  const Planning planning = prepare_rank(options.run, shares_layers ? strategy->tensor : 1);
+  if (shares_layers) strategy = with_shared_layers(*strategy, !options.several.zero.empty(), planning.run);
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),

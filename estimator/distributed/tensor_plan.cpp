@@ -1,0 +1,83 @@
+#include "estimator/distributed/tensor_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/graph/tensor_style.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::array<std::string_view, 3> kDivided = {"heads", "kv_heads", "inner"};
+
+const Variable* find_variable(const Model& model, std::string_view name) {
+  const auto found = std::ranges::find(model.vars, name, &Variable::name);
+  return found == model.vars.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void refuse_plan(std::string message, std::string help) {
+  Error error(std::move(message), ErrorKind::usage);
+  error.help(std::move(help));
+  throw error;
+}
+
+bool has_shared_layer(const Body& body);
+
+struct Within {
+  bool operator()(const LayerCall&) const { return false; }
+  bool operator()(const Block& block) const { return has_shared_layer(block.body); }
+  bool operator()(const Repeat& repeat) const { return has_shared_layer(repeat.items); }
+  bool operator()(const Residual& residual) const { return has_shared_layer(residual.body); }
+  bool operator()(const Parallel&) const { return false; }
+};
+
+bool has_shared_layer(const Body& body) {
+  return std::ranges::any_of(body, [](const Node& node) {
+    const auto* call = std::get_if<LayerCall>(&node.what);
+    if (call != nullptr) return call->type == "Linear" && tensor_style_of(node.name) == TensorStyle::rowwise;
+    return std::visit(Within{}, node.what);
+  });
+}
+
+}  // namespace
+
+bool has_tensor_plan(const Model& model) {
+  return std::ranges::all_of(kDivided, [&](std::string_view name) { return find_variable(model, name) != nullptr; }) &&
+         has_shared_layer(model.layers);
+}
+
+std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {
+  std::vector<Variable> divided;
+  const auto divide = [&](std::string_view name) {
+    const Variable* const v = find_variable(model, name);
+    if (v == nullptr) return;
+    if (v->value % ranks != 0)
+      refuse_plan(std::string(name) + ": " + std::to_string(v->value) + " of " + model.name +
+                      " is not a multiple of --tp " + std::to_string(ranks),
+                  "transformers shares heads evenly");
+    divided.push_back({v->name, v->value / ranks});
+  };
+  divide("vocabulary");  // of lm_head, whose layer divides it itself
+  divided.clear();
+  for (const std::string_view name : kDivided) divide(name);
+  return divided;
+}
+
+Strategy with_shared_layers(Strategy strategy, bool says_how, const RunConfig& run) {
+  if (strategy.ranks() == 1 && !says_how) strategy.data = DataParallel::none;
+  if (strategy.data != DataParallel::none && strategy.data != DataParallel::fsdp)
+    refuse_plan("tensor parallelism is planned alone and with FSDP2 over the other ranks", "--zero fsdp");
+  if (run.autocast) refuse_plan("--amp is not planned with --tp", "--precision bf16, or --fsdp param=bf16,reduce=fp32");
+  if (run.lora || run.weights != WeightFormat::as_computed)
+    refuse_plan("adapters and stored weights are not planned with --tp", "leave out --lora and --weights");
+  if (run.kernels == Kernels::liger) refuse_plan("Liger's kernels are not planned with --tp", "leave out --kernels");
+  if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
+    refuse_plan("offloading, optimizers in backward and master weights are not planned with --tp", "leave them out");
+  if (run.like != Like::pytorch) refuse_plan("--like is not planned with --tp", "leave it out");
+  return strategy;
+}
+
+}  // namespace gpuplan
