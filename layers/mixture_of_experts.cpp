@@ -14,6 +14,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
 #include "estimator/aten/softmax.h"
+#include "estimator/aten/tensor_parallel.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
@@ -128,7 +129,7 @@ TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gat
   const TensorId ordered = rows_at(b, weighted, back);
   const TensorId by_token = aten::view(b, ordered, {n.tokens, n.top_k, n.hidden});
   const TensorId sum = aten::reduce(b, by_token, 0b10U, false, false);
-  const TensorId out = b.cast(sum, dtype);
+  const TensorId out = aten::summed_in_place(b, b.cast(sum, dtype));
   b.hold({experts, places, weights, rows, rows_of.narrow, rows_of.counts, rows_of.ends, back, y, ordered, sum});
   return out;
 }
@@ -150,8 +151,10 @@ void lower(LayerBuilder& b) {
   const TensorId gate_up = b.parameter("experts.gate_up_proj", {n.experts, checked_mul(2, n.inner), n.hidden});
   const TensorId down = b.parameter("experts.down_proj", {n.experts, n.hidden, n.inner});
   const TensorId flat = aten::view(b, x, {n.tokens, n.hidden});
-  const Routed routed = route(b, flat, gate, n);
-  b.output(aten::view(b, experts(b, flat, routed, gate_up, down, n), in));
+  Routed routed = route(b, flat, gate, n);
+  const TensorId given = aten::summed_backward(b, flat);
+  routed.weights = aten::summed_backward(b, routed.weights);
+  b.output(aten::view(b, experts(b, given, routed, gate_up, down, n), in));
   b.hold({routed.logits, routed.weights, routed.experts});
 }
 

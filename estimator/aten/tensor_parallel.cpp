@@ -75,4 +75,21 @@ TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
   return y;
 }
 
+TensorId summed_backward(LayerBuilder& b, TensorId x) {
+  if (b.run().tensor_ranks == 1 || !b.training()) return x;
+  const TensorId given = b.alias(x, b.shape(x), b.strides(x));
+  if (NodeBuilder node = b.node("_AllReduceBackwardBackward", given, {x})) {
+    node.run_in_place(Operator::all_reduce, Copy{b.elements(x)}, {node.grad()});
+    node.give(x, node.grad());
+  }
+  return given;
+}
+
+TensorId summed_in_place(LayerBuilder& b, TensorId y) {
+  if (b.run().tensor_ranks == 1) return y;
+  const TensorId sum = b.emit_in_place(Operator::all_reduce, Copy{b.elements(y)}, {y});
+  if (NodeBuilder node = b.node("_AllReduceForwardBackward", sum, {y})) node.give(y, node.grad());
+  return sum;
+}
+
 }  // namespace gpuplan::aten

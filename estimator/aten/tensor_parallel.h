@@ -15,9 +15,14 @@ TensorId shared_input(LayerBuilder& b, TensorId x);
 /// gathered along the last dimension where all are to have all of it, else as it is.
 TensorId shared_output(LayerBuilder& b, TensorId y);
 
-/// F.embedding of a table of which the rank has some rows, `weight`: other tokens are masked, and shared_output() sums the
-/// results (DTensor's _MaskPartial, torch/distributed/tensor/placement_types.py and _ops/_embedding_ops.py). Its gradient
-/// is of all rows and stays a part of the sum.
+/// F.embedding of a table of which the rank has some rows, `weight`: other tokens are masked, and shared_output() sums
+/// the results (DTensor's _MaskPartial, torch/distributed/tensor/placement_types.py and _ops/_embedding_ops.py). Its
+/// gradient is of all rows and stays a part of the sum.
 TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices);
+
+/// Of experts (transformers' MoeExpertsParallel, whose collectives are in place): the gradient of what they are given
+/// is summed over the ranks, and so is their result. The tensor itself where no rank shares the layer.
+TensorId summed_backward(LayerBuilder& b, TensorId x);
+TensorId summed_in_place(LayerBuilder& b, TensorId y);
 
 }  // namespace gpuplan::aten

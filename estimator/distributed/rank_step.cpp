@@ -1,7 +1,6 @@
 #include "estimator/distributed/rank_step.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "estimator/base/integers.h"
@@ -14,11 +13,6 @@
 #include "estimator/graph/tensor_style.h"
 
 namespace gpuplan {
-
-std::string_view name_of(DataParallel kind) {
-  constexpr std::array<std::string_view, 6> kNames = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 namespace {
 

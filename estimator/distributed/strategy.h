@@ -51,4 +51,7 @@ struct Strategy {
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 
+/// FSDP2's settings that are not the usual ones, as --fsdp says them; "" where there are none.
+std::string fsdp_words(const Strategy& strategy);
+
 }  // namespace gpuplan

@@ -24,29 +24,50 @@ const Variable* find_variable(const Model& model, std::string_view name) {
   throw error;
 }
 
-bool has_shared_layer(const Body& body);
+bool has_linear(const Body& body, std::string_view name);
 
 struct Within {
+  std::string_view name;
   bool operator()(const LayerCall&) const { return false; }
-  bool operator()(const Block& block) const { return has_shared_layer(block.body); }
-  bool operator()(const Repeat& repeat) const { return has_shared_layer(repeat.items); }
-  bool operator()(const Residual& residual) const { return has_shared_layer(residual.body); }
+  bool operator()(const Block& block) const { return has_linear(block.body, name); }
+  bool operator()(const Repeat& repeat) const { return has_linear(repeat.items, name); }
+  bool operator()(const Residual& residual) const { return has_linear(residual.body, name); }
   bool operator()(const Parallel&) const { return false; }
 };
 
-bool has_shared_layer(const Body& body) {
-  return std::ranges::any_of(body, [](const Node& node) {
+bool has_linear(const Body& body, std::string_view name) {
+  return std::ranges::any_of(body, [&](const Node& node) {
     const auto* call = std::get_if<LayerCall>(&node.what);
-    if (call != nullptr) return call->type == "Linear" && tensor_style_of(node.name) == TensorStyle::rowwise;
-    return std::visit(Within{}, node.what);
+    if (call != nullptr) return call->type == "Linear" && node.name == name;
+    return std::visit(Within{name}, node.what);
   });
+}
+
+// How a for loop over torch.optim's other parameters reads a gradient that DTensor sums each time was not recorded.
+void refuse_optimizer(const RunConfig& run) {
+  const bool adam = run.optimizer.kind == OptimizerKind::adam || run.optimizer.kind == OptimizerKind::adamw;
+  const bool decays = run.optimizer.weight_decay && run.optimizer.kind != OptimizerKind::adamw;
+  const bool known = (adam || run.optimizer.kind == OptimizerKind::sgd) && !run.optimizer.nesterov && !decays;
+  if (known && !run.optimizer.bitsandbytes && !run.optimizer.recorder) return;
+  refuse_plan("with --tp alone, steps of sgd, momentum, adam and adamw without L2 decay are planned",
+              "--zero fsdp with more --gpus plans any");
+}
+
+// transformers shares some of the weights: foreach and fused refuse tensors beside DTensors.
+void step_one_by_one(GivenFlags given, RunConfig& run) {
+  if (run.mode == Mode::infer || !run.optimizer.steps()) return;
+  if (given.optimizer_impl && run.optimizer.impl != OptimizerImpl::for_loop)
+    refuse_plan("PyTorch refuses this optimizer with tensor parallelism alone: \"got mixed torch.Tensor and DTensor\"",
+                "--opt-impl for-loop, which is foreach=False");
+  run.optimizer.impl = OptimizerImpl::for_loop;
+  refuse_optimizer(run);
 }
 
 }  // namespace
 
 bool has_tensor_plan(const Model& model) {
   return std::ranges::all_of(kDivided, [&](std::string_view name) { return find_variable(model, name) != nullptr; }) &&
-         has_shared_layer(model.layers);
+         has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj");
 }
 
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {
@@ -66,8 +87,8 @@ std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) 
   return divided;
 }
 
-Strategy with_shared_layers(Strategy strategy, bool says_how, const RunConfig& run) {
-  if (strategy.ranks() == 1 && !says_how) strategy.data = DataParallel::none;
+Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run) {
+  if (strategy.ranks() == 1 && !given.data_parallel) strategy.data = DataParallel::none;
   if (strategy.data != DataParallel::none && strategy.data != DataParallel::fsdp)
     refuse_plan("tensor parallelism is planned alone and with FSDP2 over the other ranks", "--zero fsdp");
   if (run.autocast) refuse_plan("--amp is not planned with --tp", "--precision bf16, or --fsdp param=bf16,reduce=fp32");
@@ -77,6 +98,10 @@ Strategy with_shared_layers(Strategy strategy, bool says_how, const RunConfig& r
   if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
     refuse_plan("offloading, optimizers in backward and master weights are not planned with --tp", "leave them out");
   if (run.like != Like::pytorch) refuse_plan("--like is not planned with --tp", "leave it out");
+  if (run.clip_grad_norm)
+    refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
+                "leave out --clip-grad-norm");
+  if (strategy.data == DataParallel::none) step_one_by_one(given, run);
   return strategy;
 }
 

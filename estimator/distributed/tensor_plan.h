@@ -11,16 +11,22 @@
 
 namespace gpuplan {
 
-/// Whether it is a decoder whose modules are called as transformers' tp_plan knows them, with variables for its heads
-/// and for the width within its MLP.
+/// Whether it is a decoder whose modules are called as transformers' tp_plan knows them, q_proj to down_proj, with
+/// variables for its heads and for the width within its MLP.
 bool has_tensor_plan(const Model& model);
 
 /// The variables that a rank has a part of, with its values: heads, those of keys and values, the MLP's width. Throws
 /// Error, of kind usage, where `ranks` do not divide them, or the vocabulary.
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks);
 
-/// How `strategy` shares a step whose layers are shared: ranks beside those are FSDP2's. Throws Error, of kind usage,
-/// for others, and for what is not planned with tensor parallelism.
-Strategy with_shared_layers(Strategy strategy, bool says_how, const RunConfig& run);
+/// What flags said by themselves.
+struct GivenFlags {
+  bool data_parallel = false, optimizer_impl = false;
+};
+
+/// How `strategy` shares a step whose layers are shared: ranks beside those are FSDP2's. `run` steps its optimizer
+/// parameter by parameter where PyTorch refuses anything else. Throws Error, of kind usage, for other ways to share,
+/// and for what is not planned with tensor parallelism.
+Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run);
 
 }  // namespace gpuplan

@@ -16,9 +16,9 @@ namespace gpuplan {
 struct OptimizerParameter {
   std::int64_t elements = 0;
   DType dtype = DType::fp32;
-  std::int64_t partial_elements = 0;  // of a gradient that is summed over the ranks of tensor parallelism whenever it is
-                                      // read; 0: there is nothing to sum
-  bool overrides_8bit = false;    // bitsandbytes' GlobalOptimManager was told of 32 bits
+  /// Of a gradient that is summed over the ranks of tensor parallelism whenever it is read; 0: there is nothing to sum.
+  std::int64_t partial_elements = 0;
+  bool overrides_8bit = false;  // bitsandbytes' GlobalOptimManager was told of 32 bits
 };
 
 /// One thing that happens to memory, in order. `slot` names a tensor within the program; a state's slot

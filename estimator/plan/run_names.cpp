@@ -87,6 +87,8 @@ std::vector<std::string> extra_words(const RunConfig& run) {
   if (run.layout != MemoryFormat::contiguous) words.emplace_back(name_of(run.layout));
   if (run.attention != Attention::automatic) words.push_back(std::string(name_of(run.attention)) + " attention");
   if (run.master_weights) words.emplace_back("fp32 master weights");
+  if (run.tensor_ranks > 1 && run.optimizer.impl == OptimizerImpl::for_loop && run.in_training())
+    words.emplace_back("foreach=False");
   if (run.optimizer_in_backward) words.emplace_back("optimizer in backward");
   if (run.offload_optimizer) words.emplace_back("optimizer on the host");
   if (run.offload_saved) words.emplace_back("saved tensors on the host");

@@ -90,6 +90,8 @@ std::string FitScreen::headline() const {
   if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
   out += dot() + "PyTorch " + version_text(run.pytorch);
   for (const std::string& words : extra_words(run)) out += dot() + words;
+  if (const std::string settings = fsdp_words(question_.strategy); !settings.empty())
+    out += dot() + "FSDP2 " + settings;
   if (report_.one_is_not_enough) out += "\n  one GPU is not enough: several share the batch equally";
   return out + "\n\n";
 }
@@ -352,7 +354,10 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
     case DataParallel::zero1: return words + " --zero 1" + ddp;
     case DataParallel::zero2: return words + " --zero 2";
     case DataParallel::zero3: return words + " --zero 3";
-    case DataParallel::fsdp: return words + " --zero fsdp";
+    case DataParallel::fsdp: {
+      const std::string settings = fsdp_words(row.strategy);
+      return words + (settings.empty() ? " --zero fsdp" : " --fsdp " + settings);
+    }
     case DataParallel::none: break;
     case DataParallel::ddp: return words + ddp;
   }

@@ -55,7 +55,7 @@ std::string plan_json_schema() {
     parallel?:{data:none|ddp|zero1|zero2|zero3|fsdp bytes:{parameters gradients optimizer_state:integer}
       communication:{what collective:string microseconds exposed_microseconds:integer? bytes sent_bytes:integer}[]
       time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency copy_seconds:number}?
-      gpus rank batch replicas nccl_bytes:integer offload:boolean wrapped_blocks:integer? param_type reduce_type:string?})";
+      gpus rank batch replicas tensor_ranks nccl_bytes:integer offload:boolean wrapped_blocks:integer? param_type reduce_type:string?})";
   schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end"},
                                        {"confidence", "exact|modelled|assumed"},
                                        {"bound", "compute|memory|launch"},

@@ -16,13 +16,13 @@ class GpusScreen : public StyledScreen {
 
   std::string text() const {
     const Strategy& s = rank_.strategy;
-    std::string out = "  " + paint("1", title()) + dot() + "rank " + format_count(s.rank) + " of " +
-                      format_count(s.ranks()) + dot() + "batch " + format_count(report_.run.batch) + " each, " +
-                      format_count(report_.run.batch * s.ranks()) + " in total\n";
+    std::string out = "  " + paint("1", title()) + dot() + which_rank() + dot() + batch() + "\n";
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
-    out += "  holds    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
-           " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state" +
-           (s.offloads ? dot() + "on the host" : "") + "\n";
+    out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
+    if (report_.run.mode == Mode::train)
+      out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
+             " of optimizer state" + (s.offloads ? dot() + "on the host" : "");
+    out += "\n";
     if (rank_.nccl_bytes > 0)
       out +=
           "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers, included in the runtime above, assumed (--runtime)\n";
@@ -30,6 +30,19 @@ class GpusScreen : public StyledScreen {
   }
 
  private:
+  // Those of tensor parallelism are alike.
+  std::string which_rank() const {
+    const Strategy& s = rank_.strategy;
+    if (s.data == DataParallel::none) return "each of " + format_count(s.gpus) + " ranks";
+    return "rank " + format_count(s.rank) + " of " + format_count(s.ranks());
+  }
+  std::string batch() const {
+    const Strategy& s = rank_.strategy;
+    const std::string each = "batch " + format_count(report_.run.batch);
+    return s.ranks() == 1 && s.tensor > 1
+               ? each
+               : each + " each, " + format_count(report_.run.batch * s.ranks()) + " in total";
+  }
   std::string title() const {
     const std::string data(title_of(rank_.strategy.data));
     if (rank_.strategy.tensor == 1) return data;
@@ -58,10 +71,14 @@ class GpusScreen : public StyledScreen {
     if (!rank_.time || rank_.time->step.seconds() <= 0) return "";
     const RankTime& time = *rank_.time;
     const double samples = static_cast<double>(report_.run.batch * rank_.strategy.ranks());
-    return "  scales   " + format_figure(samples / time.step.seconds()) +
-           (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" +
-           dot() + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() + "one GPU alone takes " +
-           format_seconds(time.alone_seconds) + " for the same batch per GPU" +
+    const std::string together =
+        "  scales   " + format_figure(samples / time.step.seconds()) +
+        (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" + dot();
+    if (rank_.strategy.tensor > 1)  // one GPU alone has not all of a layer
+      return together + format_figure(100 * (1 - time.step.communication_seconds / time.step.seconds())) +
+             " % of the step is not communication\n";
+    return together + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
+           "one GPU alone takes " + format_seconds(time.alone_seconds) + " for the same batch per GPU" +
            (time.efficiency() > 1 ? " and the whole optimizer step" : "") + "\n";
   }
 

@@ -48,6 +48,7 @@ Json parallel_json(const Report& report) {
           {"wrapped_blocks", s.data == DataParallel::fsdp ? Json(rank.wrapped) : Json(nullptr)},
           {"param_type", s.param_type ? Json(name_of(*s.param_type)) : Json(nullptr)},
           {"reduce_type", s.reduce_type ? Json(name_of(*s.reduce_type)) : Json(nullptr)},
+          {"tensor_ranks", s.tensor},
           {"replicas", s.replicas},
           {"offload", s.offloads},
           {"communication", std::move(rows)},

@@ -26,7 +26,7 @@ struct Case {
   const Gpu& gpu;
   const Strategy& strategy;
   // What a batch is a multiple of.
-  std::int64_t parts() const { return run.micro_batches * strategy.gpus; }
+  std::int64_t parts() const { return run.micro_batches * strategy.ranks(); }
 };
 
 // The report of `run`, or nothing when it cannot be run at all.
@@ -86,7 +86,7 @@ std::vector<Suggestion> smaller_batches(const Case& c, bool runs_now) {
 std::optional<Suggestion> more_micro_batches(const Case& c, std::int64_t usable_bytes) {
   RunConfig run = c.run;
   if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
-  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.gpus) == 0;
+  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.ranks()) == 0;
        run.micro_batches *= 2) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (bytes && *bytes <= usable_bytes)
@@ -128,7 +128,8 @@ void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggest
     if (fsdp) add(*fsdp, "");
     return;
   }
-  const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp);
+  const std::optional<GpusNeeded> ddp =
+      c.strategy.tensor > 1 ? std::nullopt : needed(DataParallel::ddp);  // it shares no layers
   if (fsdp && (!ddp || fsdp->gpus < ddp->gpus)) add(*fsdp, " --zero fsdp");
   if (ddp) add(*ddp, "");
 }
@@ -140,7 +141,7 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
   const Verdict v = verdict(report);
   if (!v.known || v.fits || !may_search(model, report.run)) return {};
   RunConfig whole = report.run;
-  whole.batch *= strategy.gpus;
+  whole.batch *= strategy.ranks();
   const Case c{model, catalog, whole, gpu, strategy};
   std::vector<Suggestion> fitting = smaller_batches(c, v.runs);
   const std::int64_t now = report.peak.device_bytes;
@@ -158,7 +159,7 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
   if (std::ranges::any_of(fitting, [&](const Suggestion& suggestion) { return suggestion.fits(v.usable_bytes); }))
     return fitting;
   const std::optional<ChangedPair> pair =
-      best_pair(c.run, gpu, strategy.gpus, v.usable_bytes, [&](const RunConfig& run) { return needs(c, run); });
+      best_pair(c.run, gpu, strategy.ranks(), v.usable_bytes, [&](const RunConfig& run) { return needs(c, run); });
   if (pair && (!closest || pair->amount < closest->device_bytes))
     closest = Suggestion{.flags = pair->flags, .device_bytes = pair->amount, .pair = true};
   if (closest) fitting.insert(fitting.begin(), *closest);

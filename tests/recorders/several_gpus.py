@@ -104,7 +104,8 @@ def decoder_of(name, model_class):
 
 
 DECODERS = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM",
-            "mistral": "MistralForCausalLM"}
+            "mistral": "MistralForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3": "Gemma3ForCausalLM",
+            "mixtral": "MixtralForCausalLM"}
 MODELS = {name: decoder_of(name, model_class) for name, model_class in DECODERS.items()} | {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 
@@ -116,7 +117,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    all:   block or op (each block is checkpointed, or torchtitan's operators), infer, acc3 (three micro-batches), nosync3 (the
+    all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
@@ -294,6 +295,9 @@ def main():
             return
         for number in range(micro_batches):
             pass_over(number, number + 1 == micro_batches)
+        if "clip" in kind:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            meter("clip")
         optimizer.step()
         meter("optimizer")
 

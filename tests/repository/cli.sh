@@ -536,7 +536,7 @@ expect 2 '--gpus any cannot be combined with numbers' fit $model --on t4 --gpus 
 expect 2 '--gpus has 2 twice' fit $model --on t4 --gpus 2,2
 expect 2 'needs --gpus' fit $model --on t4 --zero fsdp
 expect 2 'did you mean "fsdp"' fit $model --on t4 --gpus 2 --zero fdsp
-expect 2 'planned for training' fit $model --on t4 --gpus 2 --mode infer
+expect 2 'planned with tensor parallelism alone' fit $model --on t4 --gpus 2 --mode infer
 expect 0 '^#SBATCH --gres=gpu:t4:2' fit $model --on t4 --gpus 2 --emit slurm
 expect 0 '^torchrun --standalone --nproc-per-node=2 \$TRAIN$' fit $model --on t4 --gpus 2 --batch 64 --emit slurm
 expect 0 '^#   gpuplan /.*/mlp.yaml --batch 64 --gpu t4 --gpus 2$' \
@@ -701,6 +701,25 @@ expect 0 'the last one kept until backward · the root gathered again' zoo:gpt2 
 expect 2 'was recorded with PyTorch 2.8 and later' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard-root=true --pytorch 2.6
 expect 2 'expects true, false or but-last' zoo:gpt2 -b 8 --gpus 4 --fsdp reshard=never
 expect 2 'needs --gpus' zoo:gpt2 -b 8 --fsdp param=bf16
+expect 0 '2 replicas of 2 shards' zoo:gpt2 -b 8 --gpus 4 --fsdp replicate=2 --gpu h100
+expect 0 'gradients of replicas' zoo:gpt2 -b 8 --gpus 4 --fsdp replicate=2 --gpu h100
+expect 0 'optimizer state · on the host' zoo:gpt2 -b 8 --gpus 4 --fsdp offload=true --opt adamw --gpu h100
+expect 0 'reduced with the last micro-batch' zoo:gpt2 -b 8 --micro-batches 2 --gpus 4 --fsdp sync=last --gpu h100
+expect 2 'does not divide 4 ranks' zoo:gpt2 -b 8 --gpus 4 --fsdp replicate=3
+expect 2 'and there is one' zoo:gpt2 -b 8 --gpus 4 --fsdp sync=last
+expect 2 'sync expects last or each' zoo:gpt2 -b 8 --gpus 4 --fsdp sync=never
+expect 2 'narrower type' zoo:gpt2 -b 8 --micro-batches 2 --gpus 4 --fsdp sync=last,reduce=bf16
+expect 0 'FSDP2 param=bf16,reduce=fp32' fit zoo:gpt2 --batch 8 --gpus 4 --fsdp param=bf16,reduce=fp32 --on h100
+expect 2 '--fsdp is FSDP2, and --zero asks for others' fit zoo:gpt2 --batch 8 --gpus 4 --fsdp param=bf16 --zero ddp --on h100
+expect 0 'tensor parallel 2 · each of 2 ranks · batch 1' zoo:llama3_70b --mode infer --precision bf16 --batch 1 --gpus 2 --tp 2 --gpu h100
+expect 0 'foreach=False' zoo:tinyllama_1b --batch 1 --gpus 2 --tp 2 --opt adamw --gpu h100
+expect 0 'FSDP2 · tensor parallel 2 · rank 1 of 2' zoo:tinyllama_1b -b 2 --gpus 4 --tp 2 --rank 1 --zero fsdp --gpu h100
+expect 2 'kv_heads: 4 of tinyllama_1b is not a multiple of --tp 8' zoo:tinyllama_1b --batch 1 --gpus 8 --tp 8
+expect 2 'alone and with FSDP2' zoo:tinyllama_1b -b 8 --gpus 8 --tp 2
+expect 2 'amp is not planned with --tp' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --amp bf16
+expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
+expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
+expect 2 'inference on several GPUs is planned with tensor parallelism alone' zoo:tinyllama_1b -b 8 --gpus 2 --mode infer
 expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
 expect 0 'checkpoint op' tests/huggingface/llama-3.1-8b.json --precision bf16 --checkpoint op --gpu h100
 expect 2 'use_reentrant=True cannot' zoo:gpt2 -b 2 --checkpoint op,reentrant
@@ -741,7 +760,7 @@ expect 2 '--eval-batches is for --eval-batch' zoo:gpt2 --eval-batches 3
 expect 2 '--eval-batch expects a whole number' zoo:gpt2 --eval-batch many
 expect 0 exposed $stages -o "$work/stages.json"
 grep -q '"gpuplan.stages/1"' "$work/stages.json" || fail '-o of stages is not their JSON'
-expect 2 'layers: biases, an ungated MLP of 4 x hidden' zoo:llama2_7b --batch 8 --gpus 8 --tp 8
+expect 2 'layers: biases, an ungated MLP of 4 x hidden' zoo:llama2_7b --batch 8 --gpus 8 --pp 8
 
 # Wrong input: 3.
 expect 3 'No such file' missing.yaml

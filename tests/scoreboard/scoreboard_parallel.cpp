@@ -83,6 +83,7 @@ RunConfig run_of(const json& r) {
   run.tensor_ranks = kind.number("tp");
   run.batch =
       r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>() / run.tensor_ranks * run.micro_batches;
+  run.clip_grad_norm = kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
   if (run.tensor_ranks > 1 && kind.way == "single") run.optimizer.impl = OptimizerImpl::for_loop;
   const std::string optimizer = r.at("optimizer");

@@ -205,8 +205,12 @@ int run_plan(PlanOptions options) {
   const TextStyle style = terminal_style(options.output);
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
-  const Planning planning = prepare_rank(options.run, shares_layers ? strategy->tensor : 1);
-  if (shares_layers) strategy = with_shared_layers(*strategy, !options.several.zero.empty(), planning.run);
+  Planning planning = prepare_rank(options.run, shares_layers ? strategy->tensor : 1);
+  if (shares_layers) {
+    const GivenFlags given{!options.several.zero.empty() || !options.several.fsdp.empty(),
+                           !options.run.optimizer_impl.empty()};
+    strategy = with_shared_layers(*strategy, given, planning.run);
+  }
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),

@@ -27,6 +27,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   const std::pair<const char*, bool> about_several[] = {{"--zero", !options.zero.empty()},
                                                         {"--network", !options.network.empty()},
                                                         {"--wrap", !options.wrap.empty()},
+                                                        {"--fsdp", !options.fsdp.empty()},
                                                         {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : about_several)
     if (given && options.gpus.empty())
@@ -45,6 +46,15 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   }
   question.uses_idle = options.gpus.empty() && options.emit.empty() && question.run.mode == Mode::train;
   question.strategy.unit_glob = options.wrap;
+  if (!options.fsdp.empty()) {
+    if (question.kinds.empty()) question.kinds = {DataParallel::fsdp};
+    if (question.kinds != std::vector{DataParallel::fsdp})
+      throw Error("--fsdp is FSDP2, and --zero asks for others", ErrorKind::usage).help("--zero fsdp");
+    SeveralGpusOptions sharded;
+    sharded.wrap = options.wrap;
+    sharded.fsdp = options.fsdp;
+    read_fsdp(sharded, question.strategy);
+  }
   question.strategy.find_unused_parameters = options.find_unused;
   const bool shards =
       question.kinds.empty() || std::ranges::find(question.kinds, DataParallel::fsdp) != question.kinds.end();
@@ -80,6 +90,7 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       .add_flag("--find-unused-parameters", options.find_unused,
                 "DDP's find_unused_parameters, for parameters that get no gradient")
       ->group(question);
+  add("--fsdp", options.fsdp, "KEY=VALUE,...", kFsdpHelp);
   add("--wrap", options.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   add("--network", options.network, "GBPS", "Network bandwidth of an instance: Gbit/s in one direction (as published)");
   command.add_option("--max-batch", options.max_batch, "Finds the largest batch of each GPU (the default), up to N")

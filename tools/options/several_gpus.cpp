@@ -60,10 +60,7 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   add("--zero", o.zero, lists ? "0|1|2|3|ddp|fsdp,..." : "0|1|2|3|ddp|fsdp",
       "How ranks share the model: ddp or 0 (default), 1: ZeroRedundancyOptimizer, 2, 3: DeepSpeed's stages, fsdp: "
       "FSDP2");
-  add("--fsdp", o.fsdp, "KEY=VALUE,...",
-      "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=true|false|but-last, "
-      "reshard-root=true, wrap=GLOB, replicate=N (HSDP), offload=true (CPUOffloadPolicy), sync=last (of "
-      "micro-batches)");
+  add("--fsdp", o.fsdp, "KEY=VALUE,...", kFsdpHelp);
   add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
@@ -78,8 +75,10 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
 
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_data_parallel_options(command, o);
-  add_flag(command, "--tp", o.tensor, "N",
-           "Tensor parallelism of a GPT (Megatron-LM): ranks per layer; prints a table of stages");
+  add_flag(
+      command, "--tp", o.tensor, "N",
+      "Tensor parallelism: ranks per layer, of Llama, Mistral, Mixtral, Qwen and Gemma as transformers does it, also "
+      "with --fsdp; of a GPT by Megatron-LM's formulas, as a table of stages");
   add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
 }
 
@@ -89,7 +88,8 @@ DType type_of_policy(const std::string& key, const std::string& word) {
   return choose<DType>("--fsdp " + key, word, {{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}});
 }
 
-// "param=bf16,reduce=fp32,reshard=false,wrap=layers.*": fully_shard's arguments.
+}  // namespace
+
 void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   if (!o.zero.empty() && s.data != DataParallel::fsdp)
     throw Error("--fsdp is FSDP2, and --zero " + o.zero + " is not", ErrorKind::usage).help("leave out --zero");
@@ -127,8 +127,6 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     if (kind == 3) s.unit_glob = value;
   }
 }
-
-}  // namespace
 
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   if (o.gpus.empty()) {

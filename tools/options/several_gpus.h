@@ -31,6 +31,13 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& options, b
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& options);
 /// Nothing for one GPU. Throws Error (usage) for values that are not understood and for flags without --gpus.
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& options);
+/// The help of --fsdp.
+constexpr const char* kFsdpHelp =
+    "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=true|false|but-last, "
+    "reshard-root=true, wrap=GLOB, replicate=N (HSDP), offload=true (CPUOffloadPolicy), sync=last (of micro-batches)";
+/// --fsdp into a strategy, which is FSDP2's then: "param=bf16,reduce=fp32,reshard=false,wrap=layers.*", fully_shard's
+/// arguments. Throws Error (usage) for what is not understood, said twice, or said by another flag, too.
+void read_fsdp(const SeveralGpusOptions& options, Strategy& strategy);
 /// What connects the GPUs: NVLink or PCIe of `gpu` within a node, --network between them.
 Topology topology_of(const SeveralGpusOptions& options, const std::optional<Gpu>& gpu);
 

@@ -1,0 +1,27 @@
+#include "estimator/distributed/strategy.h"
+
+#include <array>
+
+namespace gpuplan {
+
+std::string_view name_of(DataParallel kind) {
+  constexpr std::array<std::string_view, 6> kNames = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string fsdp_words(const Strategy& s) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ",") + word; };
+  if (s.param_type) add("param=" + std::string(name_of(*s.param_type)));
+  if (s.reduce_type) add("reduce=" + std::string(name_of(*s.reduce_type)));
+  if (!s.reshard_after_forward) add("reshard=false");
+  if (s.keeps_last_block) add("reshard=but-last");
+  if (s.reshards_root) add("reshard-root=true");
+  if (!s.unit_glob.empty()) add("wrap=" + s.unit_glob);
+  if (s.replicas > 1) add("replicate=" + std::to_string(s.replicas));
+  if (s.offloads) add("offload=true");
+  if (s.reduces_last) add("sync=last");
+  return words;
+}
+
+}  // namespace gpuplan
