@@ -118,6 +118,13 @@ class CollectivePrograms {
       run(points[next_++].events);
   }
 
+  void begin_optimizer() {
+    if (memory_ != nullptr) run(memory_->before_optimizer);
+  }
+  void end_optimizer() {
+    if (memory_ != nullptr) run(memory_->after_optimizer);
+  }
+
   /// Of a step's micro-batch.
   void begin_forward(std::int64_t number, std::int64_t of) {
     if (memory_ == nullptr) return;

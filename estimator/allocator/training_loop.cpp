@@ -236,7 +236,9 @@ class TrainingLoop {
       record(Phase::clip);
     }
     loop_.phase = Phase::optimizer;
+    collectives_.begin_optimizer();
     optimizer_.run(i == 0 ? work.first : work.steady, OptimizerPart::step);
+    collectives_.end_optimizer();
     if (loop_.rank->run.like == Like::lightning) release_results();  // a local name of step(closure)
     record(Phase::optimizer);
     optimizer_.run_unobserved(work.trainer.end);

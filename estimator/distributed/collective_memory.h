@@ -37,6 +37,8 @@ struct CollectiveMemory {
   std::vector<CollectiveEvent> events;
   /// While the model is made: when so many of Graph::model_storage are there. Ascending.
   std::vector<CollectivePoint> construction;
+  /// Before and after the optimizer of a step.
+  Range before_optimizer, after_optimizer;
   /// At the beginning of the second forward (DDP makes its buckets anew then).
   Range second_forward;
   /// With the gradients, in zero_grad.

@@ -7,6 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/shard_sizes.h"
 
 namespace gpuplan {
@@ -59,6 +60,14 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   return own;
 }
 
+bool by_definition(const RunConfig& run, const Strategy& strategy) {
+  if (!strategy.is_deepspeed()) return false;
+  const bool plain = run.mode == Mode::train && run.micro_batches == 1 && !run.autocast && !run.clip_grad_norm &&
+                     run.like == Like::pytorch && !run.lora && run.layout == MemoryFormat::contiguous;
+  const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
+  return strategy.data != DataParallel::zero2 || run.precision != DType::bf16 || !plain || !known;
+}
+
 DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {
   return strategy.param_type && computed == *strategy.param_type ? run.precision : computed;
 }
@@ -66,7 +75,14 @@ DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy) {
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
-  if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
+  if (strategy.is_deepspeed() && !by_definition(run, strategy)) {  // one flat fp32 tensor
+    s.graph.parameters.resize(1);
+    Tensor& t = s.graph.tensor(s.graph.parameters.front().tensor);
+    t.shape = Shape{flat_part(graph, strategy.ranks(), strategy.rank).elements};
+    t.strides = contiguous_strides(t.shape);
+    t.dtype = DType::fp32;
+    s.schedule.with_gradient = {0};
+  } else if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced
       Tensor& t = s.graph.tensor(p.tensor);

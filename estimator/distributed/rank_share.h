@@ -12,6 +12,10 @@ namespace gpuplan {
 /// for loops that are not planned with several GPUs.
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
 
+/// Whether DeepSpeed's stages are planned by definition, states shared in flat parts beside all else of one GPU, and
+/// not as they run: stage 3, and whatever else deepspeed_memory.h has no rule for.
+bool by_definition(const RunConfig& run, const Strategy& strategy);
+
 /// What the optimizer of the rank steps: the parameters it owns, or its shards. ZeRO-2 and 3
 /// step a part of a flat tensor (stage_1_and_2.py, stage3.py), of about as many elements as the shards.
 struct SteppedShare {

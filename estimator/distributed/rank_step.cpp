@@ -6,6 +6,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
+#include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/unused_parameters.h"
@@ -107,7 +108,8 @@ void share_step(RankStep& step) {
   const Strategy& strategy = step.strategy;
   const Schedule& schedule = step.schedule();
   step.collectives.emplace();
-  const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none;
+  const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
+  const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none || runs_deepspeed;
   if (on_meta) order_by_module(step.graph);
   if (strategy.data == DataParallel::fsdp) {
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
@@ -115,6 +117,8 @@ void share_step(RankStep& step) {
     keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
   } else if (strategy.data == DataParallel::none) {
     step.collectives = empty_tied(step.graph);
+  } else if (runs_deepspeed) {
+    step.collectives = deepspeed_memory(step.graph, schedule, strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);

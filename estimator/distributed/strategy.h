@@ -47,7 +47,9 @@ struct Strategy {
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }
   std::int64_t shard() const { return rank % shards(); }
-  /// Planned by definition: states are shared in flat parts, beside all else of one GPU.
+  /// DeepSpeed's "reduce_bucket_size", and whether its stage is 2: gradients leave for the bucket as they come.
+  std::int64_t reduce_bucket_elements = 500'000'000;
+  bool partitions_gradients = true;
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 

@@ -7,6 +7,7 @@
 
 #include "estimator/base/format.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/distributed/rank_share.h"
 #include "estimator/graph/weight_format.h"
 #include "estimator/operators/cudnn_query.h"
 #include "estimator/operators/slow_convolution.h"
@@ -99,7 +100,7 @@ class Collector {
     add("context",
         "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
-    if (strategy.is_deepspeed())
+    if (by_definition(run_, strategy))
       add("deepspeed", "ZeRO stages 2 and 3 are planned by definition, without DeepSpeed's own buffers");
   }
 

@@ -6,6 +6,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/distributed/rank_share.h"
 #include "estimator/plan/assumptions.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/make_report.h"
@@ -106,7 +107,7 @@ Report report_of(const Plan& plan, const Topology& topology) {
   if (step.run.kernels == Kernels::liger && (strategy.shares() || step.run.offload_saved))
     r.warnings.emplace_back("Liger's kernels were compared with PyTorch on one GPU, without --offload saved");
   if (strategy.shares()) tell_rank(plan, topology, r);
-  if (strategy.is_deepspeed()) {
+  if (by_definition(step.run, strategy)) {
     share_states(r, step.states);
   } else {
     r.at_most = at_most(plan, r);

@@ -88,7 +88,10 @@ class InputBuffers {
     }
     GradientTensor& waiting = leaf_gradient_[static_cast<std::size_t>(leaf)];
     accumulate(waiting, g, input, layer);
-    if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, input);
+    if (--leaf_uses_[static_cast<std::size_t>(input)] > 0) return;
+    keep_gradient(waiting, input);
+    arrived_.resize(leaf_gradient_.size(), kNone);
+    arrived_[static_cast<std::size_t>(leaf)] = static_cast<std::int32_t>(writer_.schedule().ops.size());
   }
 
   /// Schedule::gradients and what goes with them, when all nodes have run.
@@ -104,6 +107,7 @@ class InputBuffers {
           static_cast<std::int32_t>(s.gradient_of.size());
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
       s.gradient_of.push_back(g.buffer);
+      s.gradient_arrives.push_back(arrived_[static_cast<std::size_t>(leaf)]);
       if (writer_.calls() != nullptr && first_ == nullptr) {
         const Tensor& leaf_tensor = graph_.tensor(graph_.parameters[i].tensor);
         writer_.calls()->gradients.push_back(view_of(g, leaf_tensor.shape, type_for(graph_.parameters[i].tensor)));
@@ -250,6 +254,7 @@ class InputBuffers {
   std::vector<std::size_t> first_slot_;
   std::vector<GradientTensor> pending_;        // by node and output
   std::vector<std::int32_t> leaf_;             // by tensor: its place in leaf_gradient_
+  std::vector<std::int32_t> arrived_;          // of leaf_gradient_: the number of steps until then
   std::vector<GradientTensor> leaf_gradient_;  // of tensors that no node made
   std::vector<std::int32_t> leaf_uses_;
   std::vector<int> refs_;

@@ -50,6 +50,9 @@ struct Schedule {
   std::vector<BufferId> gradients;          // one a trained parameter that got one; alive until the next zero_grad
   std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters, ascending
   std::vector<BufferId> gradient_of;        // one a member of with_gradient; they may share one
+  /// One a member of with_gradient: before which step AccumulateGrad has it, when the node that made it has run and let
+  /// go of what it held.
+  std::vector<std::int32_t> gradient_arrives;
   /// A parameter that its own optimizer steps in backward, as a step runs.
   struct Update {
     std::int32_t step;

@@ -4,13 +4,14 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/distributed/rank_share.h"
 
 namespace gpuplan {
 
 std::int64_t reserved_bytes(const Plan& plan) {
   // ZeRO's stages 2 and 3 by their definition only.
-  return plan.step.strategy.is_deepspeed() ? report_of(plan).peak.reading.reserved_bytes
-                                           : plan.replay.peak.reserved_bytes;
+  return by_definition(plan.step.run, plan.step.strategy) ? report_of(plan).peak.reading.reserved_bytes
+                                                          : plan.replay.peak.reserved_bytes;
 }
 
 std::int64_t device_bytes(const Plan& plan) {

@@ -231,9 +231,10 @@ class StepReader {
     (*this)(step, constant, buffer, drops);
   }
   void read(Schedule& of) {
-    auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, updates,
-           replacements, taken, constants, sums, output, beside_results, loss, model_loss] = of;
-    (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, updates);
+    auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, gradient_arrives,
+           updates, replacements, taken, constants, sums, output, beside_results, loss, model_loss] = of;
+    (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, gradient_arrives,
+            updates);
     (*this)(replacements, taken, constants, sums, output, beside_results, loss, model_loss);
   }
   void read(OperandView& of) {

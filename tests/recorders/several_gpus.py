@@ -117,6 +117,8 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
+    deepspeed: stage1 or stage2, bucket20 (reduce_bucket_size of 20 million elements); DeepSpeed 0.19 in bf16 with an
+           optimizer of torch.optim's, as transformers' Trainer uses it where its configuration names none
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
@@ -211,6 +213,32 @@ def sharded(name, kind):
     return model, batch
 
 
+class Engine:
+    """DeepSpeed's engine as a model and an optimizer."""
+
+    def __init__(self, name, kind, opt, size):
+        import deepspeed
+        model, _, self.batch = MODELS[name]()
+        if "block" in kind:
+            model.gradient_checkpointing_enable()
+        zero = {"stage": kind.number("stage"), "reduce_bucket_size": kind.number("bucket", 500) * 10**6}
+        config = {"train_micro_batch_size_per_gpu": size, "bf16": {"enabled": True}, "zero_optimization": zero,
+                  "zero_allow_untested_optimizer": True}
+        self.engine, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer_of(model, opt, kind), config=config)
+        self.backward = self.engine.backward
+
+    def __call__(self, *inputs, **named):
+        return self.engine(*inputs, **named)
+
+    def parameters(self):
+        return self.engine.module.parameters()
+
+    # What DeepSpeed's optimizer does beside torch.optim's.
+    state = property(lambda self: self.optimizer.optimizer.state)
+    zero_grad = lambda self, **_: None
+    step = lambda self: self.engine.step()
+
+
 def wrapped(name, kind, local_rank):
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
@@ -260,9 +288,13 @@ def main():
         torch.cuda.memory._record_memory_history(max_entries=1000000, context=None)
     meter = Meter()
     meter.marks = [] if trace else None
-    model, make_batch = wrapped(name, kind, local_rank)
-    built = stat("current")
-    optimizer = optimizer_of(model, opt, kind)
+    if kind.way == "deepspeed":
+        model = optimizer = Engine(name, kind, opt, size)
+        make_batch, built = model.batch, stat("current")
+    else:
+        model, make_batch = wrapped(name, kind, local_rank)
+        built = stat("current")
+        optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):
         batch = make_batch(size * micro_batches)
     meter("built")
@@ -282,7 +314,7 @@ def main():
         if micro_batches > 1:
             loss = loss / micro_batches
         meter("loss")
-        loss.backward()
+        model.backward(loss) if kind.way == "deepspeed" else loss.backward()
         meter("backward")
 
     def step():

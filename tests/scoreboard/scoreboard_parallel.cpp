@@ -59,6 +59,11 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "ddp") s.data = DataParallel::ddp;
   if (kind.way == "zero1") s.data = DataParallel::zero1;
   if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
+  if (kind.way == "deepspeed") {
+    s.data = DataParallel::zero2;
+    s.partitions_gradients = kind.number("stage") == 2;
+    if (kind.has("bucket")) s.reduce_bucket_elements = kind.number("bucket") * 1'000'000;
+  }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");
   s.reshard_after_forward = !kind.has("keep");
@@ -92,6 +97,7 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
+  if (kind.way == "deepspeed") run.precision = DType::bf16;
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;

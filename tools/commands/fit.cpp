@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "estimator/distributed/rank_share.h"
 #include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/sweep_table.h"
@@ -142,7 +143,8 @@ FitAnswer make_fit_report(const FitOptions& options) {
     try_several(report, fit_of);
   if (report.all_gpus) sort_by_price(report.fit);
   if (!fits_any(report.fit)) find_suggestions(report, model, table);
-  if (std::ranges::any_of(report.fit.rows, [](const FitRow& row) { return row.strategy.is_deepspeed(); }))
+  if (std::ranges::any_of(report.fit.rows,
+                          [&](const FitRow& row) { return by_definition(report.question.run, row.strategy); }))
     report.warnings.emplace_back(kDeepSpeedWarning);
   if (fits_any(report.fit) && !report.fit.chosen) report.not_rented = why_not_rented(report, instances);
   return {std::move(report), std::move(instances), model.sources.size()};

@@ -1,0 +1,232 @@
+#include "estimator/distributed/deepspeed_memory.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/collective_writer.h"
+#include "estimator/distributed/shard_sizes.h"
+#include "estimator/operators/reduction.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kStartAlignment = 2;     // nccl_start_alignment_factor
+constexpr std::int64_t kMaster = 4, kNorm = 8;  // bytes of fp32 and fp64
+
+std::int64_t elements_of(const Graph& graph, std::int32_t number) {
+  return graph.tensor(graph.parameters[index(number)].tensor).shape.elements();
+}
+
+class DeepSpeedWriter {
+ public:
+  DeepSpeedWriter(const Graph& graph, const Schedule& schedule, const Strategy& strategy, const RunConfig& run,
+                  const Gpu& gpu)
+      : graph_(graph),
+        schedule_(schedule),
+        strategy_(strategy),
+        gpu_(gpu),
+        size_(size_of(run.precision)),
+        part_(flat_part(graph, strategy.ranks(), strategy.rank)) {
+    for (std::int32_t* slot : {&flat_, &clone_, &master_, &bucket_, &reduced_, &kept_, &padding_, &gradient_, &norm_,
+                               &scaled_, &loss_, &scale_, &new_norm_, &old_norm_})
+      *slot = writer_.new_slot();
+  }
+
+  CollectiveMemory write() {
+    construct();
+    backward();
+    writer_.memory().before_optimizer = writer_.written([&] { take_gradient(); });
+    writer_.memory().after_optimizer = writer_.written([&] {
+      writer_.free(gradient_);
+      writer_.free(scale_);
+      writer_.free(new_norm_);
+      writer_.free(old_norm_);
+      writer_.allocate(old_norm_, kMaster, Category::scratch);  // _global_grad_norm, until the next one is there
+    });
+    return writer_.finish();
+  }
+
+ private:
+  void construct() {
+    const Range events = writer_.written([&] {
+      writer_.allocate(flat_, part_.all_elements * size_, Category::parameters);
+      for (const ParameterTensor& p : graph_.parameters)
+        if (p.trainable) writer_.free_buffer(graph_.tensor(p.tensor).buffer);
+      writer_.allocate(clone_, part_.elements * size_, Category::parameters);
+      if (size_ != kMaster) {
+        writer_.allocate(master_, part_.elements * kMaster, Category::optimizer_state);
+        writer_.free(clone_);
+      }
+      writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);  // initialize_optimizer_states
+      writer_.free(gradient_);
+    });
+    writer_.memory().construction.push_back(
+        {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), events});
+  }
+
+  void backward() {
+    const auto first = std::ranges::find(schedule_.ops, Phase::backward, &ScheduledOp::phase) - schedule_.ops.begin();
+    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
+    writer_.at(Phase::backward, static_cast<std::int32_t>(first), [&] {  // engine.backward scales the loss
+      writer_.allocate(scaled_, kMaster, Category::activation_gradients);
+      writer_.allocate(loss_, kMaster, Category::activation_gradients);
+    });
+    const std::vector<std::size_t> order = arrivals();
+    if (!strategy_.partitions_gradients && !order.empty())
+      writer_.at(Phase::backward, schedule_.gradient_arrives[order.front()], [&] { make_bucket(); });
+    for (const std::size_t i : order) {
+      const std::int32_t at = strategy_.partitions_gradients ? schedule_.gradient_arrives[i] : end;
+      writer_.at(Phase::backward, at, [&] { take(i); });
+    }
+    writer_.at(Phase::backward, end, [&] {
+      reduce();
+      if (part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
+      writer_.free(bucket_);
+      writer_.free(scaled_);
+      writer_.free(loss_);
+    });
+  }
+
+  // Of Schedule::with_gradient, as AccumulateGrad's hooks have them.
+  std::vector<std::size_t> arrivals() const {
+    std::vector<std::size_t> order(schedule_.with_gradient.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return schedule_.gradient_arrives[i]; });
+    return order;
+  }
+
+  void make_bucket() {
+    if (std::exchange(has_bucket_, true)) return;
+    writer_.allocate(bucket_, strategy_.reduce_bucket_elements * size_, Category::gradients);
+  }
+
+  // reduce_independent_p_g_buckets_and_remove_grads
+  void take(std::size_t gradient) {
+    const std::int32_t number = schedule_.with_gradient[gradient];
+    const std::int64_t elements = elements_of(graph_, number);
+    make_bucket();
+    if (filled_ + elements > strategy_.reduce_bucket_elements) reduce();
+    if (elements > strategy_.reduce_bucket_elements)
+      too_large_ = schedule_.gradient_of[gradient];
+    else
+      writer_.free_buffer(schedule_.gradient_of[gradient]);
+    filled_ += elements;
+    waiting_.push_back(number);
+  }
+
+  // reduce_ipg_grads: all is reduced in one flat copy, unless it is of one rank.
+  void reduce() {
+    if (waiting_.empty()) return;
+    if (parts_waiting() > 1) {
+      writer_.allocate(reduced_, filled_ * size_, Category::gradients);
+      writer_.free(reduced_);
+    }
+    const auto is_kept = [&](std::int32_t p) {
+      return std::ranges::find(part_.parameters, p, &FlatPart::Within::parameter) != part_.parameters.end();
+    };
+    if (std::ranges::any_of(waiting_, is_kept) && !std::exchange(keeps_, true)) {
+      std::int64_t kept = 0;
+      for (const FlatPart::Within& w : part_.parameters) kept += elements_of(graph_, w.parameter);
+      writer_.allocate(kept_, kept * size_, Category::gradients);
+    }
+    if (too_large_ != kNone) writer_.free_buffer(std::exchange(too_large_, kNone));
+    waiting_.clear();
+    filled_ = 0;
+  }
+
+  // Ranks one after another that have something of what waits.
+  std::int64_t parts_waiting() const {
+    std::vector<std::int64_t> begins(graph_.parameters.size(), 0);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < graph_.parameters.size(); ++i) {
+      begins[i] = at;
+      if (graph_.parameters[i].trainable) at += graph_.tensor(graph_.parameters[i].tensor).shape.elements();
+    }
+    std::int64_t parts = 0, last = kNone;
+    for (const std::int32_t p : waiting_) {
+      const std::int64_t first = begins[index(p)] / part_.elements;
+      const std::int64_t end = (begins[index(p)] + elements_of(graph_, p) - 1) / part_.elements;
+      for (std::int64_t rank = first; rank <= end; ++rank) {
+        if (rank != last) ++parts;
+        last = rank;
+      }
+    }
+    return parts;
+  }
+
+  // step(): norms of the gradients in fp64, then the flat part of them in fp32.
+  void take_gradient() {
+    take_norms();
+    writer_.allocate(scale_, kMaster, Category::scratch);
+    writer_.allocate(new_norm_, kMaster, Category::scratch);
+    const std::size_t pieces = part_.parameters.size() + (part_.padding > 0 ? 1 : 0);
+    if (pieces > 1) writer_.allocate(clone_, part_.elements * size_, Category::gradients);
+    if (size_ != kMaster) {
+      writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);
+      if (pieces > 1) writer_.free(clone_);
+    }
+    writer_.free(kept_);
+    writer_.free(padding_);
+  }
+
+  // get_grad_norm_direct: each norm is kept until all are there.
+  void take_norms() {
+    std::vector<std::int32_t> norms;
+    for (const FlatPart::Within& w : part_.parameters) {
+      writer_.allocate(norm_, w.elements * kNorm, Category::scratch);
+      writer_.allocate(norms.emplace_back(writer_.new_slot()), kNorm, Category::scratch);
+      std::vector<std::int32_t> scratch;
+      for (const std::int64_t bytes :
+           reduction_scratch({w.elements}, 1, DType::fp64, DType::fp64, gpu_, ReductionKind::mean))
+        writer_.allocate(scratch.emplace_back(writer_.new_slot()), bytes, Category::scratch);
+      for (const std::int32_t slot : scratch) writer_.free(slot);
+      writer_.free(norm_);
+    }
+    for (const std::int32_t slot : norms) writer_.free(slot);
+  }
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  const Strategy& strategy_;
+  const Gpu& gpu_;
+  std::int64_t size_;  // bytes of a parameter's element
+  FlatPart part_;
+  CollectiveWriter writer_;
+  std::int32_t flat_ = 0, clone_ = 0, master_ = 0, bucket_ = 0, reduced_ = 0, kept_ = 0, padding_ = 0, gradient_ = 0,
+               norm_ = 0, scaled_ = 0, loss_ = 0, scale_ = 0, new_norm_ = 0, old_norm_ = 0;
+  bool has_bucket_ = false, keeps_ = false;
+  std::int64_t filled_ = 0;
+  std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
+  BufferId too_large_ = kNone;         // a gradient that no bucket has room for
+};
+
+}  // namespace
+
+FlatPart flat_part(const Graph& graph, std::int64_t ranks, std::int64_t rank) {
+  FlatPart part;
+  std::int64_t all = 0;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) all = checked_add(all, graph.tensor(p.tensor).shape.elements());
+  part.elements = flat_partition(all, ranks, kStartAlignment);
+  part.all_elements = checked_mul(part.elements, ranks);
+  const std::int64_t begin = rank * part.elements, end = begin + part.elements;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (!graph.parameters[i].trainable) continue;
+    const std::int64_t next = at + graph.tensor(graph.parameters[i].tensor).shape.elements();
+    const std::int64_t within = std::min(next, end) - std::max(at, begin);
+    if (within > 0) part.parameters.push_back({static_cast<std::int32_t>(i), within});
+    at = next;
+  }
+  part.padding = std::max<std::int64_t>(0, end - std::max(at, begin));
+  return part;
+}
+
+CollectiveMemory deepspeed_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy,
+                                  const RunConfig& run, const Gpu& gpu) {
+  return DeepSpeedWriter(graph, schedule, strategy, run, gpu).write();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,38 @@
+// DeepSpeed's stages 1 and 2 as they run: what one rank allocates beside the operations of a step. Rules:
+// deepspeed/runtime/zero/stage_1_and_2.py of 0.19, DeepSpeedZeroOptimizer, checked against recorded traces.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/distributed/collective_memory.h"
+#include "estimator/distributed/strategy.h"
+#include "estimator/graph/graph.h"
+#include "estimator/schedule/schedule.h"
+#include "estimator/spec/run_config.h"
+
+namespace gpuplan {
+
+/// A rank's part of all trained parameters, which lie one after another in the order of Graph::parameters, padded to a
+/// multiple of 2 * ranks elements.
+struct FlatPart {
+  std::int64_t elements = 0;      // of every rank's part
+  std::int64_t all_elements = 0;  // of all parts, padding and all
+  struct Within {
+    std::int32_t parameter;  // of Graph::parameters
+    std::int64_t elements;   // of it, in this rank's part
+  };
+  std::vector<Within> parameters;  // that the part has something of
+  std::int64_t padding = 0;        // elements at its end that are none of a parameter
+};
+FlatPart flat_part(const Graph& graph, std::int64_t ranks, std::int64_t rank);
+
+/// Half-precision parameters are copied into one flat tensor, of which the rank has a part in fp32, too. Gradients go
+/// into a bucket of Strategy::reduce_bucket_elements as they come; a full one is reduced in a copy, and what the rank
+/// has a part of is copied again. Before the optimizer the part of the gradients becomes one fp32 tensor, after norms
+/// in fp64.
+CollectiveMemory deepspeed_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy,
+                                  const RunConfig& run, const Gpu& gpu);
+
+}  // namespace gpuplan
