@@ -12,6 +12,7 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::int32_t kReductionStream = 1;
 constexpr std::int64_t kStartAlignment = 2;     // nccl_start_alignment_factor
 constexpr std::int64_t kMaster = 4, kNorm = 8;  // bytes of fp32 and fp64
 
@@ -21,22 +22,25 @@ std::int64_t elements_of(const Graph& graph, std::int32_t number) {
 
 class DeepSpeedWriter {
  public:
-  DeepSpeedWriter(const Graph& graph, const Schedule& schedule, const Strategy& strategy, const RunConfig& run,
-                  const Gpu& gpu)
+  DeepSpeedWriter(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
+                  const RunConfig& run, const Gpu& gpu)
       : graph_(graph),
-        schedule_(schedule),
+        schedules_(schedules),
+        micro_batches_(run.micro_batches),
         strategy_(strategy),
         gpu_(gpu),
         size_(size_of(run.precision)),
         part_(flat_part(graph, strategy.ranks(), strategy.rank)) {
     for (std::int32_t* slot : {&flat_, &clone_, &master_, &bucket_, &reduced_, &kept_, &padding_, &gradient_, &norm_,
-                               &scaled_, &loss_, &scale_, &new_norm_, &old_norm_})
+                               &scaled_, &loss_, &scale_, &new_norm_, &old_norm_, &other_bucket_, &more_})
       *slot = writer_.new_slot();
   }
 
   CollectiveMemory write() {
     construct();
-    backward();
+    micro_batch(MicroBatch::first, micro_batches_ == 1);
+    if (micro_batches_ > 1) micro_batch(MicroBatch::middle, false);
+    if (micro_batches_ > 1) micro_batch(MicroBatch::last, true);
     writer_.memory().before_optimizer = writer_.written([&] { take_gradient(); });
     writer_.memory().after_optimizer = writer_.written([&] {
       writer_.free(gradient_);
@@ -66,52 +70,70 @@ class DeepSpeedWriter {
         {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), events});
   }
 
+  void micro_batch(MicroBatch kind, bool last) {
+    first_ = kind == MicroBatch::first;
+    last_ = last;
+    schedule_ = &schedules_[first_ ? 0 : schedules_.size() - 1];
+    keeps_ = false;
+    writer_.of_micro_batch(kind);
+    backward();
+  }
+
   void backward() {
-    const auto first = std::ranges::find(schedule_.ops, Phase::backward, &ScheduledOp::phase) - schedule_.ops.begin();
-    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
-    writer_.at(Phase::backward, static_cast<std::int32_t>(first), [&] {  // engine.backward scales the loss
-      writer_.allocate(scaled_, kMaster, Category::activation_gradients);
-      writer_.allocate(loss_, kMaster, Category::activation_gradients);
+    const std::vector<ScheduledOp>& ops = schedule_->ops;
+    const auto begin = std::ranges::find(ops, Phase::backward, &ScheduledOp::phase) - ops.begin();
+    const auto end = static_cast<std::int32_t>(ops.size());
+    writer_.at(Phase::backward, static_cast<std::int32_t>(begin), [&] {  // engine.backward scales the loss
+      const std::int64_t bytes = size_of(graph_.tensor(graph_.loss).dtype);
+      writer_.allocate(scaled_, bytes, Category::activation_gradients);
+      writer_.allocate(loss_, bytes, Category::activation_gradients);
     });
     const std::vector<std::size_t> order = arrivals();
-    if (!strategy_.partitions_gradients && !order.empty())
-      writer_.at(Phase::backward, schedule_.gradient_arrives[order.front()], [&] { make_bucket(); });
-    for (const std::size_t i : order) {
-      const std::int32_t at = strategy_.partitions_gradients ? schedule_.gradient_arrives[i] : end;
-      writer_.at(Phase::backward, at, [&] { take(i); });
-    }
-    writer_.at(Phase::backward, end, [&] {
-      reduce();
-      if (part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
-      writer_.free(bucket_);
-      writer_.free(scaled_);
-      writer_.free(loss_);
-    });
+    const bool as_they_come = strategy_.partitions_gradients;
+    if (first_ || as_they_come)
+      writer_.at(Phase::backward, order.empty() ? end : schedule_->gradient_arrives[order.front()],
+                 [&] { make_buckets(); });
+    if (as_they_come || last_)
+      for (const std::size_t i : order)
+        writer_.at(Phase::backward, as_they_come ? schedule_->gradient_arrives[i] : end, [&] { take(i); });
+    writer_.at(Phase::backward, end, [&] { end_backward(); });
+  }
+
+  void end_backward() {
+    reduce();
+    if (last_ && part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
+    if (strategy_.partitions_gradients || last_)
+      for (const std::int32_t bucket : buckets()) writer_.free(bucket);
+    if (!first_ && strategy_.partitions_gradients) writer_.free(more_);  // added to the first one's
+    writer_.free(scaled_);
+    writer_.free(loss_);
   }
 
   // Of Schedule::with_gradient, as AccumulateGrad's hooks have them.
   std::vector<std::size_t> arrivals() const {
-    std::vector<std::size_t> order(schedule_.with_gradient.size());
+    std::vector<std::size_t> order(schedule_->with_gradient.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return schedule_.gradient_arrives[i]; });
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return schedule_->gradient_arrives[i]; });
     return order;
   }
 
-  void make_bucket() {
-    if (std::exchange(has_bucket_, true)) return;
-    writer_.allocate(bucket_, strategy_.reduce_bucket_elements * size_, Category::gradients);
+  std::vector<std::int32_t> buckets() const {
+    return strategy_.overlaps_reductions ? std::vector{bucket_, other_bucket_} : std::vector{bucket_};
+  }
+  void make_buckets() {
+    for (const std::int32_t bucket : buckets())
+      writer_.allocate(bucket, strategy_.reduce_bucket_elements * size_, Category::gradients);
   }
 
   // reduce_independent_p_g_buckets_and_remove_grads
   void take(std::size_t gradient) {
-    const std::int32_t number = schedule_.with_gradient[gradient];
+    const std::int32_t number = schedule_->with_gradient[gradient];
     const std::int64_t elements = elements_of(graph_, number);
-    make_bucket();
     if (filled_ + elements > strategy_.reduce_bucket_elements) reduce();
     if (elements > strategy_.reduce_bucket_elements)
-      too_large_ = schedule_.gradient_of[gradient];
+      too_large_ = schedules_.front().gradient_of[gradient];
     else
-      writer_.free_buffer(schedule_.gradient_of[gradient]);
+      writer_.free_buffer(schedules_.front().gradient_of[gradient]);
     filled_ += elements;
     waiting_.push_back(number);
   }
@@ -120,7 +142,7 @@ class DeepSpeedWriter {
   void reduce() {
     if (waiting_.empty()) return;
     if (parts_waiting() > 1) {
-      writer_.allocate(reduced_, filled_ * size_, Category::gradients);
+      writer_.allocate(reduced_, filled_ * size_, Category::gradients, stream());
       writer_.free(reduced_);
     }
     const auto is_kept = [&](std::int32_t p) {
@@ -129,12 +151,15 @@ class DeepSpeedWriter {
     if (std::ranges::any_of(waiting_, is_kept) && !std::exchange(keeps_, true)) {
       std::int64_t kept = 0;
       for (const FlatPart::Within& w : part_.parameters) kept += elements_of(graph_, w.parameter);
-      writer_.allocate(kept_, kept * size_, Category::gradients);
+      writer_.allocate(first_ || !strategy_.partitions_gradients ? kept_ : more_, kept * size_, Category::gradients,
+                       stream());
     }
     if (too_large_ != kNone) writer_.free_buffer(std::exchange(too_large_, kNone));
     waiting_.clear();
     filled_ = 0;
   }
+
+  std::int32_t stream() const { return strategy_.overlaps_reductions ? kReductionStream : 0; }
 
   // Ranks one after another that have something of what waits.
   std::int64_t parts_waiting() const {
@@ -188,15 +213,18 @@ class DeepSpeedWriter {
   }
 
   const Graph& graph_;
-  const Schedule& schedule_;
+  std::span<const Schedule> schedules_;
+  const Schedule* schedule_ = nullptr;  // of the micro-batch
+  std::int64_t micro_batches_;
   const Strategy& strategy_;
   const Gpu& gpu_;
   std::int64_t size_;  // bytes of a parameter's element
   FlatPart part_;
   CollectiveWriter writer_;
   std::int32_t flat_ = 0, clone_ = 0, master_ = 0, bucket_ = 0, reduced_ = 0, kept_ = 0, padding_ = 0, gradient_ = 0,
-               norm_ = 0, scaled_ = 0, loss_ = 0, scale_ = 0, new_norm_ = 0, old_norm_ = 0;
-  bool has_bucket_ = false, keeps_ = false;
+               norm_ = 0, scaled_ = 0, loss_ = 0, scale_ = 0, new_norm_ = 0, old_norm_ = 0, other_bucket_ = 0,
+               more_ = 0;
+  bool first_ = false, last_ = false, keeps_ = false;
   std::int64_t filled_ = 0;
   std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
   BufferId too_large_ = kNone;         // a gradient that no bucket has room for
@@ -224,9 +252,17 @@ FlatPart flat_part(const Graph& graph, std::int64_t ranks, std::int64_t rank) {
   return part;
 }
 
-CollectiveMemory deepspeed_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy,
+CollectiveMemory deepspeed_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
                                   const RunConfig& run, const Gpu& gpu) {
-  return DeepSpeedWriter(graph, schedule, strategy, run, gpu).write();
+  return DeepSpeedWriter(graph, schedules, strategy, run, gpu).write();
+}
+
+StateBytes deepspeed_states(const Graph& graph, const Strategy& strategy, const RunConfig& run,
+                            std::int64_t optimizer_bytes) {
+  const FlatPart part = flat_part(graph, strategy.ranks(), strategy.rank);
+  const std::int64_t gradients = strategy.partitions_gradients ? part.elements : part.all_elements;
+  return {checked_mul(part.all_elements, size_of(run.precision)), checked_mul(gradients, size_of(run.precision)),
+          checked_add(optimizer_bytes, checked_mul(part.elements, kMaster))};
 }
 
 }  // namespace gpuplan

@@ -62,8 +62,8 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
 
 bool by_definition(const RunConfig& run, const Strategy& strategy) {
   if (!strategy.is_deepspeed()) return false;
-  const bool plain = run.mode == Mode::train && run.micro_batches == 1 && !run.autocast && !run.clip_grad_norm &&
-                     run.like == Like::pytorch && !run.lora && run.layout == MemoryFormat::contiguous;
+  const bool plain = run.mode == Mode::train && !run.autocast && run.like == Like::pytorch && !run.lora &&
+                     run.layout == MemoryFormat::contiguous;
   const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
   return strategy.data != DataParallel::zero2 || run.precision != DType::bf16 || !plain || !known;
 }

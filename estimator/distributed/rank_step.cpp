@@ -92,15 +92,49 @@ void mark_partial_gradients(Graph& graph, std::int64_t tensor_ranks) {
       p.partial_elements = checked_mul(graph.tensor(p.tensor).shape.elements(), tensor_ranks);
 }
 
-// A policy leaves buffers as they are, and native_batch_norm wants statistics of its input's type: "Expected
-// running_mean to have type BFloat16 but got Float".
-void refuse_batch_norm(const Graph& graph, const RunConfig& computed) {
+// A policy of FSDP2 and DeepSpeed leave buffers as they are, and native_batch_norm wants statistics of its input's
+// type: "Expected running_mean to have type BFloat16 but got Float".
+void refuse_batch_norm(const Graph& graph, const RunConfig& computed, const Strategy& strategy) {
   const auto norm = std::ranges::find_if(graph.layers, [](const Layer& l) { return l.type.starts_with("BatchNorm"); });
-  if (norm == graph.layers.end() || computed.precision == *computed.given_type) return;
-  throw Error("PyTorch refuses " + norm->name + " under this policy: the statistics of a " + std::string(norm->type) +
-                  " stay in " + std::string(name_of(*computed.given_type)),
+  if (norm == graph.layers.end() || !computed.buffer_type || computed.precision == *computed.buffer_type) return;
+  const bool policy = strategy.data == DataParallel::fsdp;
+  throw Error("PyTorch refuses " + norm->name + " under " + (policy ? "this policy" : "DeepSpeed's bf16") +
+                  ": the statistics of a " + std::string(norm->type) + " stay in " +
+                  std::string(name_of(*computed.buffer_type)),
               ErrorKind::usage)
-      .help("leave out param=, or use --amp bf16, which keeps such a layer in fp32");
+      .help(policy ? "leave out param=, or use --amp bf16, which keeps such a layer in fp32"
+                   : "--zero fsdp with --amp bf16 keeps such a layer in fp32");
+}
+
+// The run as the graph computes it. What FSDP2 gathers under a policy is of the policy's type, and so is all that is
+// computed of it; without reduce_dtype gradients are reduced in the type of the parameters that are kept, and
+// before 2.15 in param_dtype (torch/distributed/fsdp/_fully_shard/_fsdp_api.py).
+RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
+  constexpr PyTorchVersion kReducesAsKept = 215;
+  RunConfig computed = run;
+  if (strategy.data == DataParallel::fsdp && strategy.param_type) {
+    computed.given_type = computed.buffer_type = run.precision;
+    computed.precision = *strategy.param_type;
+    if (!strategy.reduce_type)
+      strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
+  }
+  const bool sums = strategy.data == DataParallel::fsdp && run.micro_batches > 1 && strategy.reduces_last;
+  if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
+    computed.gradient_type = strategy.reduce_type;
+  if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
+    computed.engine_divides_loss = true;
+    computed.buffer_type = DType::fp32;
+  }
+  return computed;
+}
+
+// Whether each micro-batch makes its gradients anew, since those of the one before are reduced and gone, or summed
+// elsewhere.
+bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
+  if (strategy.data == DataParallel::zero2) return computed.engine_divides_loss && strategy.partitions_gradients;
+  if (strategy.data != DataParallel::fsdp) return false;
+  const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;
+  return !strategy.reduces_last || (converted && !computed.gradient_type);
 }
 
 // What several GPUs change of a step: who keeps and steps what, and what they send each other.
@@ -118,7 +152,7 @@ void share_step(RankStep& step) {
   } else if (strategy.data == DataParallel::none) {
     step.collectives = empty_tied(step.graph);
   } else if (runs_deepspeed) {
-    step.collectives = deepspeed_memory(step.graph, schedule, strategy, step.run, step.gpu);
+    step.collectives = deepspeed_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
@@ -127,6 +161,8 @@ void share_step(RankStep& step) {
   step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
+  if (runs_deepspeed) step.states = deepspeed_states(step.graph, strategy, step.run, state_bytes(step.optimizer));
+  if (runs_deepspeed) step.optimizer.clip = {};  // a factor of the flat gradient
   if (strategy.data == DataParallel::fsdp) step.states.optimizer_state = state_bytes(step.optimizer);
   if (!strategy.offloads) return;
   OptimizerWork on_device;  // clipping and stepping, all states too, are the host's
@@ -152,33 +188,19 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   step.run = strategy.shares() || strategy.gpus > 1 ? run_of_rank(run, strategy) : run;
   step.gpu = gpu;
   step.strategy = strategy;
-  const bool wraps = strategy.data == DataParallel::fsdp;
-  const CheckpointConfig wrapped = wrapped_blocks(strategy);
-  RunConfig computed = step.run;  // what is gathered is of the policy's type, and so is all that is computed of it
   constexpr PyTorchVersion kRootReshards = 208;  // recorded; 2.6 keeps the root's parameters whatever is said
+  const bool wraps = strategy.data == DataParallel::fsdp;
   if (wraps && strategy.reshards_root && run.pytorch < kRootReshards)
     throw Error("fully_shard(reshard_after_forward=True) of the root was recorded with PyTorch 2.8 and later",
                 ErrorKind::usage)
         .help("2.6 keeps the root's parameters whatever is said: leave out reshard-root=true");
-  if (wraps && strategy.param_type) {
-    computed.given_type = computed.precision;
-    computed.precision = *strategy.param_type;
-    // torch/distributed/fsdp/_fully_shard/_fsdp_api.py: without reduce_dtype gradients are reduced in the type of the
-    // parameters that are kept, and before 2.15 in param_dtype.
-    constexpr PyTorchVersion kReducesAsKept = 215;
-    if (!strategy.reduce_type)
-      step.strategy.reduce_type = run.pytorch >= kReducesAsKept ? step.run.precision : *strategy.param_type;
-  }
+  const CheckpointConfig wrapped = wrapped_blocks(strategy);
+  const RunConfig computed = computed_run(step.run, step.strategy);
   step.graph = build_graph(model, catalog, computed, gpu, wraps ? &wrapped : nullptr);
   mark_partial_gradients(step.graph, run.tensor_ranks);
-  if (computed.given_type) refuse_batch_norm(step.graph, computed);
-  const bool sums_converted = wraps && run.micro_batches > 1 && strategy.reduces_last && step.strategy.reduce_type &&
-                              *step.strategy.reduce_type != computed.precision;
-  if (sums_converted && run.pytorch >= kSumsAsTheyCome) computed.gradient_type = step.strategy.reduce_type;
+  refuse_batch_norm(step.graph, computed, strategy);
   step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls);
-  // Where each micro-batch's whole gradients are reduced and gone, or summed elsewhere, the next one makes them anew.
-  const bool anew = !strategy.reduces_last || (sums_converted && run.pytorch < kSumsAsTheyCome);
-  if (wraps && run.micro_batches > 1 && anew) {
+  if (run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
     step.micro_batches.schedules.resize(1);
     if (calls) step.micro_batches.calls.resize(1);
   }

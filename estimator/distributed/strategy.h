@@ -50,6 +50,7 @@ struct Strategy {
   /// DeepSpeed's "reduce_bucket_size", and whether its stage is 2: gradients leave for the bucket as they come.
   std::int64_t reduce_bucket_elements = 500'000'000;
   bool partitions_gradients = true;
+  bool overlaps_reductions = false;  // "overlap_comm": two buckets, reduced on a stream of their own
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "estimator/distributed/rank_share.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
@@ -18,6 +19,9 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     std::string out = "  " + paint("1", title()) + dot() + which_rank() + dot() + batch() + "\n";
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
+    if (s.is_deepspeed() && !by_definition(report_.run, s))
+      out += "  buckets  " + std::string(s.overlaps_reductions ? "2 of " : "") + bytes(s.reduce_bucket_elements * 2) +
+             " for gradients" + dot() + format_count(s.reduce_bucket_elements) + " elements (reduce_bucket_size)\n";
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
     if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
@@ -44,7 +48,10 @@ class GpusScreen : public StyledScreen {
                : each + " each, " + format_count(report_.run.batch * s.ranks()) + " in total";
   }
   std::string title() const {
-    const std::string data(title_of(rank_.strategy.data));
+    const Strategy& s = rank_.strategy;
+    const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
+    const std::string data(deepspeed ? (s.partitions_gradients ? "DeepSpeed ZeRO-2" : "DeepSpeed ZeRO-1")
+                                     : title_of(s.data));
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;

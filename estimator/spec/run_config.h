@@ -114,9 +114,11 @@ constexpr double kInitialScale = 65536;
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  std::int64_t tensor_ranks = 1;   // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
-  std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
-  DType precision = DType::fp32;   // of the whole model
+  std::int64_t tensor_ranks = 1;     // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  std::int64_t micro_batches = 1;    // the batch is run in so many parts, their gradients accumulated
+  DType precision = DType::fp32;     // of the whole model
+  std::optional<DType> buffer_type;  // of its floating buffers, where nothing converts them; else `precision`
+  bool engine_divides_loss = false;  // by the number of micro-batches: DeepSpeed's, and not the step's own code
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
   /// to it as they come.
   std::optional<DType> gradient_type;

@@ -117,7 +117,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    deepspeed: stage1 or stage2, bucket20 (reduce_bucket_size of 20 million elements); DeepSpeed 0.19 in bf16 with an
+    deepspeed: stage1 or stage2, bucket20 (reduce_bucket_size of 20 million elements), overlap (overlap_comm); DeepSpeed 0.19 in bf16 with an
            optimizer of torch.optim's, as transformers' Trainer uses it where its configuration names none
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
@@ -222,8 +222,12 @@ class Engine:
         if "block" in kind:
             model.gradient_checkpointing_enable()
         zero = {"stage": kind.number("stage"), "reduce_bucket_size": kind.number("bucket", 500) * 10**6}
-        config = {"train_micro_batch_size_per_gpu": size, "bf16": {"enabled": True}, "zero_optimization": zero,
-                  "zero_allow_untested_optimizer": True}
+        if "overlap" in kind:
+            zero["overlap_comm"] = True
+        config = {"train_micro_batch_size_per_gpu": size, "gradient_accumulation_steps": kind.number("acc"),
+                  "bf16": {"enabled": True}, "zero_optimization": zero, "zero_allow_untested_optimizer": True}
+        if "clip" in kind:
+            config["gradient_clipping"] = 1.0
         self.engine, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer_of(model, opt, kind), config=config)
         self.backward = self.engine.backward
 
@@ -297,6 +301,8 @@ def main():
         optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):
         batch = make_batch(size * micro_batches)
+        if kind.way == "deepspeed":
+            batch = tuple(t.bfloat16() if t.is_floating_point() else t for t in batch)
     meter("built")
 
     def pass_over(number, last):
@@ -311,11 +317,13 @@ def main():
             output = model(x)
             meter("forward")
             loss = nn.functional.cross_entropy(output, y)
-        if micro_batches > 1:
+        if micro_batches > 1 and kind.way != "deepspeed":
             loss = loss / micro_batches
         meter("loss")
         model.backward(loss) if kind.way == "deepspeed" else loss.backward()
         meter("backward")
+        if kind.way == "deepspeed" and not last:
+            model.step()
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -327,7 +335,7 @@ def main():
             return
         for number in range(micro_batches):
             pass_over(number, number + 1 == micro_batches)
-        if "clip" in kind:
+        if "clip" in kind and kind.way != "deepspeed":
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             meter("clip")
         optimizer.step()

@@ -719,6 +719,14 @@ expect 2 'alone and with FSDP2' zoo:tinyllama_1b -b 8 --gpus 8 --tp 2
 expect 2 'amp is not planned with --tp' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --amp bf16
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
+ds=tests/parallel/deepspeed/zero2.json
+expect 0 'DeepSpeed ZeRO-2 · rank 0 of 4 · batch 2 each, 8 in total' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds
+expect 0 '2 of 381 MiB for gradients · 200,000,000 elements' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds
+expect 2 'needs --gpus' zoo:gpt2 --gpu h100 --deepspeed $ds
+expect 3 '--batch says 3, and the file 8' zoo:gpt2 --batch 3 --gpus 4 --gpu h100 --deepspeed $ds
+expect 3 '--precision says fp32, and the file bf16' zoo:gpt2 --gpus 4 --precision fp32 --gpu h100 --deepspeed $ds
+expect 2 "PyTorch refuses bn1 under DeepSpeed's bf16" zoo:resnet50 --gpus 4 --gpu h100 --opt adamw --deepspeed $ds
+expect 0 'ZeRO-3 · rank 0 of 4' zoo:gpt2 -b 8 --gpus 4 --zero 3 --opt adamw --precision bf16 --gpu h100
 expect 2 'inference on several GPUs is planned with tensor parallelism alone' zoo:tinyllama_1b -b 8 --gpus 2 --mode infer
 expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
 expect 0 'checkpoint op' tests/huggingface/llama-3.1-8b.json --precision bf16 --checkpoint op --gpu h100

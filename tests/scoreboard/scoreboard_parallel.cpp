@@ -62,6 +62,7 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "deepspeed") {
     s.data = DataParallel::zero2;
     s.partitions_gradients = kind.number("stage") == 2;
+    s.overlaps_reductions = kind.has("overlap");
     if (kind.has("bucket")) s.reduce_bucket_elements = kind.number("bucket") * 1'000'000;
   }
   s.gradient_as_bucket_view = kind.has("view");

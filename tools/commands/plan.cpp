@@ -27,6 +27,8 @@
 #include "tools/answers/unequal_lengths.h"
 #include "tools/answers/viewer_files.h"
 #include "tools/commands/commands.h"
+#include "tools/options/commit_model.h"
+#include "tools/options/deepspeed_config.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_words.h"
@@ -178,6 +180,18 @@ bool shares_layers_of(const RunOptions& options) {
   return has_tensor_plan(read_model(written.source, written.options));
 }
 
+// transformers/integrations/deepspeed.py: "auto" is hidden_size * hidden_size.
+void fill_bucket(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
+  if (!options.bucket_is_auto) return;
+  const auto hidden = std::ranges::find(model.vars, "hidden", &Variable::name);
+  if (hidden == model.vars.end())
+    throw Error("\"reduce_bucket_size\": \"auto\" is hidden_size * hidden_size, and " + model.name +
+                    " has no variable called hidden",
+                ErrorKind::usage)
+        .help("give a number, such as 5e8");
+  strategy.reduce_bucket_elements = checked_mul(hidden->value, hidden->value);
+}
+
 int run_plan(PlanOptions options) {
   const bool runs_library = is_library_loop(options.run);
   if (runs_library) refuse_beside_library(options);
@@ -195,6 +209,7 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
+  if (!options.several.deepspeed.empty()) read_deepspeed(options.several, options.run);
   std::optional<Strategy> strategy = strategy_of(options.several);
   const bool shares_layers =
       strategy && strategy->tensor > 1 && strategy->pipeline == 1 && shares_layers_of(options.run);
@@ -215,6 +230,8 @@ int run_plan(PlanOptions options) {
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),
                 ErrorKind::usage);
+  if (strategy && options.several.deepspeed_options)
+    fill_bucket(*options.several.deepspeed_options, planning.model, *strategy);
   if (options.canonical) {
     write_stdout(canonical_yaml(planning.model));
     return 0;

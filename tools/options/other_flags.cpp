@@ -57,7 +57,7 @@ constexpr OtherFlag kOtherFlags[] = {
     {"gpuname gputype", "--gpu NAME", "gpuplan gpus lists them"},
     {"ngpus numgpus numprocesses nproc nprocpernode worldsize", "--gpus N", ""},
     {"ddp", "--zero ddp", "with --gpus N"},
-    {"deepspeed zerostage", "--zero 1|2|3", "with --gpus N"},
+    {"zerostage", "--zero 1|2|3", "with --gpus N"},
     {"tensorparallelsize tensormodelparallelsize", "--tp N", "with --gpus N"},
     {"pipelineparallelsize pipelinemodelparallelsize", "--pp N", "with --gpus N"},
 

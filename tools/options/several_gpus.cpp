@@ -17,17 +17,13 @@ std::int64_t number_or(const char* flag, const std::string& text, std::int64_t f
 }
 
 void need_gpus(const SeveralGpusOptions& o) {
-  const std::pair<const char*, bool> flags[] = {{"--zero", !o.zero.empty()},
-                                                {"--rank", !o.rank.empty()},
-                                                {"--network", !o.network.empty()},
-                                                {"--wrap", !o.wrap.empty()},
-                                                {"--fsdp", !o.fsdp.empty()},
-                                                {"--bucket-view", o.bucket_view},
-                                                {"--find-unused-parameters", o.find_unused},
-                                                {"--tp", !o.tensor.empty()},
-                                                {"--pp", !o.pipeline.empty()},
-                                                {"--no-reshard", o.keep_unsharded},
-                                                {"--gpus-per-node", !o.gpus_per_node.empty()}};
+  const std::pair<const char*, bool> flags[] = {
+      {"--zero", !o.zero.empty()},        {"--rank", !o.rank.empty()},
+      {"--network", !o.network.empty()},  {"--wrap", !o.wrap.empty()},
+      {"--fsdp", !o.fsdp.empty()},        {"--deepspeed", !o.deepspeed.empty()},
+      {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
+      {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
+      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
   for (const auto& [flag, given] : flags)
     if (given) throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage).help("for example --gpus 8");
 }
@@ -79,6 +75,7 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
       command, "--tp", o.tensor, "N",
       "Tensor parallelism: ranks per layer, of Llama, Mistral, Mixtral, Qwen and Gemma as transformers does it, also "
       "with --fsdp; of a GPT by Megatron-LM's formulas, as a table of stages");
+  add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
 }
 
@@ -128,6 +125,18 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   }
 }
 
+namespace {
+
+// Stages 1 and 2 are one optimizer of DeepSpeed's.
+void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
+  s.data = o.stage == 3 ? DataParallel::zero3 : DataParallel::zero2;
+  s.partitions_gradients = o.stage > 1;
+  s.overlaps_reductions = o.overlaps;
+  if (o.bucket_elements) s.reduce_bucket_elements = *o.bucket_elements;
+}
+
+}  // namespace
+
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   if (o.gpus.empty()) {
     need_gpus(o);
@@ -150,6 +159,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
+  if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);
   if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters needs DDP", ErrorKind::usage);

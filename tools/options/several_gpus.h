@@ -14,9 +14,19 @@ class App;
 
 namespace gpuplan {
 
+/// What a DeepSpeed config says of ZeRO.
+struct DeepSpeedOptions {
+  std::int64_t stage = 0;
+  std::optional<std::int64_t> bucket_elements;  // nothing: DeepSpeed's 5e8
+  bool bucket_is_auto = false;                  // transformers fills in hidden_size * hidden_size
+  bool overlaps = false;
+};
+
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap, fsdp;
+  std::string deepspeed;                              // a file
+  std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
 };
 

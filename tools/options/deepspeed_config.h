@@ -1,0 +1,15 @@
+// --deepspeed FILE: the ds_config.json that a run has, as flags. "auto" is what transformers' Trainer fills in.
+#pragma once
+
+#include <string>
+
+#include "tools/options/run_options.h"
+#include "tools/options/several_gpus.h"
+
+namespace gpuplan {
+
+/// Adds what the file says to flags that do not say it. Throws Error, with the place, for a key that DeepSpeed does not
+/// know, for a value that contradicts a flag, and for what is not planned as DeepSpeed runs it.
+void read_deepspeed(SeveralGpusOptions& several, RunOptions& run);
+
+}  // namespace gpuplan
