@@ -47,7 +47,7 @@ class DeepSpeedWriter {
       writer_.free(scale_);
       writer_.free(new_norm_);
       writer_.free(old_norm_);
-      writer_.allocate(old_norm_, kMaster, Category::scratch);  // _global_grad_norm, until the next one is there
+      writer_.allocate(old_norm_, kMaster, Category::gradients);  // _global_grad_norm, until the next one is there
     });
     return writer_.finish();
   }
@@ -184,8 +184,8 @@ class DeepSpeedWriter {
   // step(): norms of the gradients in fp64, then the flat part of them in fp32.
   void take_gradient() {
     take_norms();
-    writer_.allocate(scale_, kMaster, Category::scratch);
-    writer_.allocate(new_norm_, kMaster, Category::scratch);
+    writer_.allocate(scale_, kMaster, Category::gradients);
+    writer_.allocate(new_norm_, kMaster, Category::gradients);
     const std::size_t pieces = part_.parameters.size() + (part_.padding > 0 ? 1 : 0);
     if (pieces > 1) writer_.allocate(clone_, part_.elements * size_, Category::gradients);
     if (size_ != kMaster) {
@@ -200,8 +200,8 @@ class DeepSpeedWriter {
   void take_norms() {
     std::vector<std::int32_t> norms;
     for (const FlatPart::Within& w : part_.parameters) {
-      writer_.allocate(norm_, w.elements * kNorm, Category::scratch);
-      writer_.allocate(norms.emplace_back(writer_.new_slot()), kNorm, Category::scratch);
+      writer_.allocate(norm_, w.elements * kNorm, Category::gradients);
+      writer_.allocate(norms.emplace_back(writer_.new_slot()), kNorm, Category::gradients);
       std::vector<std::int32_t> scratch;
       for (const std::int64_t bytes :
            reduction_scratch({w.elements}, 1, DType::fp64, DType::fp64, gpu_, ReductionKind::mean))

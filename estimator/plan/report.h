@@ -94,6 +94,12 @@ struct Margin {
   std::int64_t usable_bytes = 0;  // of the GPU, with it
 };
 
+/// Of --rank all: ranks that are alike, and what each needs at its peak.
+struct EveryRank {
+  std::int64_t first = 0, last = 0, ranks = 0;  // those between need not all be among them
+  std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;
+};
+
 /// What one rank of several GPUs keeps and sends.
 struct RankShare {
   Strategy strategy;            // as asked for; Report::run.batch is the rank's own
@@ -102,6 +108,7 @@ struct RankShare {
   std::int64_t wrapped = 0;     // blocks that FSDP2 gathers each by itself
   std::vector<CommunicationRow> communication;
   std::optional<RankTime> time;  // where it was asked for and is known
+  std::vector<EveryRank> every;  // all that differ, where they were asked for; this one needs the most
 };
 
 struct Report {

@@ -30,7 +30,7 @@ class GpusScreen : public StyledScreen {
     if (rank_.nccl_bytes > 0)
       out +=
           "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers, included in the runtime above, assumed (--runtime)\n";
-    return out + scales() + sends();
+    return out + scales() + sends() + every_rank();
   }
 
  private:
@@ -71,6 +71,23 @@ class GpusScreen : public StyledScreen {
            (s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"
                            : "") +
            (s.reduces_last ? dot() + "reduced with the last micro-batch" : "");
+  }
+
+  // Ranks differ by little.
+  static std::string mebibytes(std::int64_t bytes) {
+    const std::int64_t tenths = (bytes * 10 + (std::int64_t{1} << 19)) >> 20;
+    return format_count(tenths / 10) + "." + std::to_string(tenths % 10);
+  }
+  std::string every_rank() const {
+    if (rank_.every.empty()) return "";
+    TextTable table({kLeft, kRight, kRight, kRight});
+    table.row({"ranks", "MiB allocated", "reserved", "needs"});
+    for (const EveryRank& r : rank_.every) {
+      const std::string between = r.ranks == r.last - r.first + 1 ? " to " : ", " + format_count(r.ranks) + " up to ";
+      const std::string ranks = format_count(r.first) + (r.ranks == 1 ? "" : between + format_count(r.last));
+      table.row({ranks, mebibytes(r.allocated_bytes), mebibytes(r.reserved_bytes), mebibytes(r.device_bytes)});
+    }
+    return "\n" + table.text();
   }
 
   // What the GPUs do together, and what of their throughput is left.

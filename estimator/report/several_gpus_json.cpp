@@ -36,6 +36,14 @@ Json parallel_json(const Report& report) {
                     {"microseconds", row.seconds ? Json(microseconds(*row.seconds)) : Json(nullptr)},
                     {"exposed_microseconds", rank.time ? Json(microseconds(rank.time->exposed[i])) : Json(nullptr)}});
   }
+  Json every = Json::array();
+  for (const EveryRank& r : rank.every)
+    every.push_back({{"first", r.first},
+                     {"last", r.last},
+                     {"ranks", r.ranks},
+                     {"allocated_bytes", r.allocated_bytes},
+                     {"reserved_bytes", r.reserved_bytes},
+                     {"device_bytes", r.device_bytes}});
   return {{"data", name_of(s.data)},
           {"gpus", s.gpus},
           {"rank", s.rank},
@@ -51,6 +59,7 @@ Json parallel_json(const Report& report) {
           {"tensor_ranks", s.tensor},
           {"replicas", s.replicas},
           {"offload", s.offloads},
+          {"every_rank", std::move(every)},
           {"communication", std::move(rows)},
           {"time", scaling_json(report)}};
 }

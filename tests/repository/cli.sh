@@ -720,6 +720,8 @@ expect 2 'amp is not planned with --tp' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
 ds=tests/parallel/deepspeed/zero2.json
+expect 0 'ranks +MiB allocated +reserved +needs' zoo:gpt2 -b 8 --gpus 4 --rank all --zero fsdp --gpu h100
+expect 2 'rank expects a whole number' zoo:gpt2 -b 8 --gpus 4 --rank every --zero fsdp --gpu h100
 expect 0 'DeepSpeed ZeRO-2 · rank 0 of 4 · batch 2 each, 8 in total' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds
 expect 0 '2 of 381 MiB for gradients · 200,000,000 elements' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds
 expect 2 'needs --gpus' zoo:gpt2 --gpu h100 --deepspeed $ds

@@ -16,6 +16,7 @@
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/answers/evaluation.h"
+#include "tools/answers/every_rank.h"
 #include "tools/answers/learned_model.h"
 #include "tools/answers/library_loop.h"
 #include "tools/answers/plan_page.h"
@@ -238,8 +239,10 @@ int run_plan(PlanOptions options) {
   }
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
   if (in_stages) return print_stages(planning, *strategy, options.run, options.several, options.output);
-  auto [planned, report] =
-      make_planned(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
+  const Topology topology = topology_of(options.several, planning.gpu);
+  auto [planned, report] = asks_for_every_rank(options.several)
+                               ? plan_every_rank(planning, *strategy, topology)
+                               : make_planned(planning, strategy.value_or(Strategy{}), topology);
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),

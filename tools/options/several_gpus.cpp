@@ -57,7 +57,9 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
       "How ranks share the model: ddp or 0 (default), 1: ZeroRedundancyOptimizer, 2, 3: DeepSpeed's stages, fsdp: "
       "FSDP2");
   add("--fsdp", o.fsdp, "KEY=VALUE,...", kFsdpHelp);
-  add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
+  add("--rank", o.rank, lists ? "N" : "N|all",
+      lists ? "Rank to plan (0); shards of the last ranks may be smaller"
+            : "Rank to plan (0); all: each that differs, and of them the one that needs the most");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
@@ -152,7 +154,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
                     " x --pp " + std::to_string(s.pipeline),
                 ErrorKind::usage)
         .help("--gpus must be a multiple of --tp times --pp");
-  s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
+  if (!asks_for_every_rank(o)) s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
   s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);
   s.unit_glob = o.wrap;
   s.gradient_as_bucket_view = o.bucket_view;

@@ -32,6 +32,8 @@ struct SeveralGpusOptions {
 
 /// The word of --zero.
 DataParallel data_parallel_kind(const std::string& word);
+/// Whether --rank asks for each rank that differs.
+inline bool asks_for_every_rank(const SeveralGpusOptions& options) { return options.rank == "all"; }
 /// How many GPUs a step may be spread over.
 constexpr std::int64_t kMostGpus = 1 << 20;
 

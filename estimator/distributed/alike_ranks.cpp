@@ -1,0 +1,70 @@
+#include "estimator/distributed/alike_ranks.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/shard_sizes.h"
+
+namespace gpuplan {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+// Shards differ by how many rows a rank has of each dimension 0 that there is.
+Sizes shard_rows(const std::set<std::int64_t>& dimensions, const Strategy& strategy, std::int64_t rank) {
+  Sizes rows;
+  for (const std::int64_t d : dimensions) rows.push_back(rows_of_rank(d, strategy.shards(), rank % strategy.shards()));
+  return rows;
+}
+
+Sizes part_sizes(const Graph& graph, const Strategy& strategy, std::int64_t rank) {
+  const FlatPart part = flat_part(graph, strategy.ranks(), rank);
+  Sizes sizes{part.padding};
+  for (const FlatPart::Within& w : part.parameters) {
+    sizes.push_back(w.elements);
+    sizes.push_back(graph.tensor(graph.parameters[index(w.parameter)].tensor).shape.elements());
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, const Strategy& strategy) {
+  std::set<std::int64_t> dimensions;
+  Sizes elements;
+  for (const ParameterTensor& p : graph.parameters) {
+    const Shape& shape = graph.tensor(p.tensor).shape;
+    dimensions.insert(shape.rank() == 0 ? 1 : shape[0]);
+    if (p.trainable) elements.push_back(shape.elements());
+  }
+  const auto holds = [&](std::int64_t rank) -> Sizes {
+    switch (strategy.data) {
+      case DataParallel::fsdp: return shard_rows(dimensions, strategy, rank);
+      case DataParallel::zero1: {
+        Sizes owned;
+        for (const std::int32_t p : parameters_of_rank(elements, strategy.ranks(), rank))
+          owned.push_back(elements[index(p)]);
+        return owned;
+      }
+      case DataParallel::zero2: return by_definition(run, strategy) ? Sizes{} : part_sizes(graph, strategy, rank);
+      case DataParallel::zero3:
+      case DataParallel::none:
+      case DataParallel::ddp: break;
+    }
+    return {};
+  };
+  std::map<Sizes, std::size_t> known;
+  std::vector<AlikeRanks> alike;
+  for (std::int64_t rank = 0; rank < strategy.ranks(); ++rank) {
+    const auto [found, is_new] = known.try_emplace(holds(rank), alike.size());
+    if (is_new) alike.emplace_back();
+    alike[found->second].push_back(rank);
+  }
+  return alike;
+}
+
+}  // namespace gpuplan

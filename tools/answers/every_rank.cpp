@@ -1,0 +1,42 @@
+#include "tools/answers/every_rank.h"
+
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/distributed/alike_ranks.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kMostPlans = 64;
+
+void note(const AlikeRanks& ranks, const Report& report, std::vector<EveryRank>& every) {
+  const Reading& peak = report.peak.reading;
+  every.push_back({ranks.front(), ranks.back(), static_cast<std::int64_t>(ranks.size()), peak.allocated_bytes,
+                   peak.reserved_bytes, report.peak.device_bytes});
+}
+
+}  // namespace
+
+PlannedReport plan_every_rank(const Planning& planning, Strategy strategy, const Topology& topology) {
+  strategy.rank = 0;
+  PlannedReport worst = make_planned(planning, strategy, topology);
+  const std::vector<AlikeRanks> alike = alike_ranks(worst.plan.step.graph, worst.plan.step.run, strategy);
+  if (alike.size() > kMostPlans)
+    throw Error(std::to_string(alike.size()) + " of " + std::to_string(strategy.ranks()) +
+                    " ranks differ, and --rank all plans up to " + std::to_string(kMostPlans),
+                ErrorKind::usage)
+        .help("--rank N plans one of them");
+  std::vector<EveryRank> every;
+  note(alike.front(), worst.report, every);
+  for (std::size_t i = 1; i < alike.size(); ++i) {
+    strategy.rank = alike[i].front();
+    PlannedReport next = make_planned(planning, strategy, topology);
+    note(alike[i], next.report, every);
+    if (next.report.peak.device_bytes > worst.report.peak.device_bytes) worst = std::move(next);
+  }
+  worst.report.rank->every = std::move(every);
+  return worst;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,14 @@
+// --rank all: each rank that differs from the others is planned, and the one that needs the most is reported.
+#pragma once
+
+#include "estimator/distributed/collectives.h"
+#include "estimator/distributed/strategy.h"
+#include "tools/answers/planning.h"
+
+namespace gpuplan {
+
+/// The report of the rank that needs the most, with RankShare::every of all. Throws Error, of kind usage, where more
+/// ranks differ than are planned at once.
+PlannedReport plan_every_rank(const Planning& planning, Strategy strategy, const Topology& topology);
+
+}  // namespace gpuplan
