@@ -134,10 +134,15 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     }
     case DataParallel::zero2: {
       const std::int64_t tensors = gathered_gradients(graph).tensors,
-                         buckets = 1 + gradients / (kReducedElements * type);
-      const Hidden copied{std::nullopt, 0, micro_batches * (3 * gradients + 2 * (gradients / ranks)),
-                          micro_batches * (tensors + 2 * buckets)};
-      add(kGradientsRow, Collective::all_reduce, gradients * micro_batches, copied);  // it keeps a part of them only
+                         buckets = 1 + gradients / (strategy.reduce_bucket_elements * type),
+                         reductions = strategy.partitions_gradients ? micro_batches : 1;
+      Hidden copied{std::nullopt, 0, reductions * (3 * gradients + 2 * (gradients / ranks)),
+                    reductions * (tensors + 2 * buckets)};
+      if (strategy.overlaps_reductions) {  // but for the last bucket
+        copied.beside = Phase::backward;
+        copied.alone_bytes = std::min(gradients, strategy.reduce_bucket_elements * type) * reductions;
+      }
+      add(kGradientsRow, Collective::all_reduce, gradients * reductions, copied);  // it keeps a part of them only
       add("parameters", Collective::all_gather, gradients);
       break;
     }

@@ -46,10 +46,10 @@ std::string_view name_of(Collective collective);
 ///
 /// What hides it, and what is copied: of DDP and FSDP2 transfers.h says so call by call. ZeRO-2 and 3 are DeepSpeed's
 /// with the defaults of its runtime/zero/config.py, files of 0.19:
-/// - Stage 2 does not overlap (overlap_comm). Each gradient is copied into a bucket of up to 5e8 elements
-///   (reduce_bucket_size), which is divided, made flat and reduced to all (use_multi_rank_bucket_allreduce); the rank's
-///   part goes back into the bucket and from there into a buffer of its own (stage_1_and_2.py, average_tensor,
-///   allreduce_and_copy_with_multiple_ranks, copy_grads_in_partition).
+/// - Stage 2 does not overlap, unless overlap_comm says so; stage 1 reduces once a step. Each gradient is copied into a
+///   bucket of up to 5e8 elements (reduce_bucket_size), which is divided, made flat and reduced to all
+///   (use_multi_rank_bucket_allreduce); the rank's part goes back into the bucket and from there into a buffer of its
+///   own (stage_1_and_2.py, average_tensor, allreduce_and_copy_with_multiple_ranks, copy_grads_in_partition).
 /// - Stage 3 overlaps; parameters are gathered up to 5e7 elements ahead (stage3_prefetch_bucket_size), each put
 /// together
 ///   by a copy (partition_parameters.py, AllGatherCoalescedHandle). Those of up to 1e5 elements

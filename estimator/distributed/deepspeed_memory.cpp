@@ -1,7 +1,6 @@
 #include "estimator/distributed/deepspeed_memory.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "estimator/base/integers.h"
@@ -59,10 +58,8 @@ class DeepSpeedWriter {
       for (const ParameterTensor& p : graph_.parameters)
         if (p.trainable) writer_.free_buffer(graph_.tensor(p.tensor).buffer);
       writer_.allocate(clone_, part_.elements * size_, Category::parameters);
-      if (size_ != kMaster) {
-        writer_.allocate(master_, part_.elements * kMaster, Category::optimizer_state);
-        writer_.free(clone_);
-      }
+      writer_.allocate(master_, part_.elements * kMaster, Category::optimizer_state);
+      writer_.free(clone_);
       writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);  // initialize_optimizer_states
       writer_.free(gradient_);
     });
@@ -101,12 +98,28 @@ class DeepSpeedWriter {
 
   void end_backward() {
     reduce();
+    const std::vector<std::int32_t> zeros = make_zeros();
+    if (zeros_.empty()) zeros_ = zeros;
     if (last_ && part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
     if (strategy_.partitions_gradients || last_)
       for (const std::int32_t bucket : buckets()) writer_.free(bucket);
-    if (!first_ && strategy_.partitions_gradients) writer_.free(more_);  // added to the first one's
+    if (!first_ && strategy_.partitions_gradients) {  // added to those of the first one
+      writer_.free(more_);
+      for (const std::int32_t slot : zeros) writer_.free(slot);
+    }
     writer_.free(scaled_);
     writer_.free(loss_);
+  }
+
+  // get_all_grad_tensors: of parameters in the rank's part that got no gradient.
+  std::vector<std::int32_t> make_zeros() {
+    std::vector<std::int32_t> zeros;
+    if (!strategy_.partitions_gradients && !last_) return zeros;
+    for (const FlatPart::Within& w : part_.parameters)
+      if (gradient_place(*schedule_, w.parameter) == kNone)
+        writer_.allocate(zeros.emplace_back(writer_.new_slot()), elements_of(graph_, w.parameter) * size_,
+                         Category::gradients);
+    return zeros;
   }
 
   // Of Schedule::with_gradient, as AccumulateGrad's hooks have them.
@@ -188,11 +201,10 @@ class DeepSpeedWriter {
     writer_.allocate(new_norm_, kMaster, Category::gradients);
     const std::size_t pieces = part_.parameters.size() + (part_.padding > 0 ? 1 : 0);
     if (pieces > 1) writer_.allocate(clone_, part_.elements * size_, Category::gradients);
-    if (size_ != kMaster) {
-      writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);
-      if (pieces > 1) writer_.free(clone_);
-    }
+    writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);
+    writer_.free(clone_);
     writer_.free(kept_);
+    for (const std::int32_t slot : zeros_) writer_.free(slot);
     writer_.free(padding_);
   }
 
@@ -227,6 +239,7 @@ class DeepSpeedWriter {
   bool first_ = false, last_ = false, keeps_ = false;
   std::int64_t filled_ = 0;
   std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
+  std::vector<std::int32_t> zeros_;    // slots, of the first micro-batch that has them
   BufferId too_large_ = kNone;         // a gradient that no bucket has room for
 };
 
