@@ -47,6 +47,9 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
                std::to_string((run.batch / ranks + 1) * ranks));
   if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
+  if (!strategy.partitions_gradients && by_definition(run, strategy))
+    refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16, with an optimizer of torch.optim's",
+           "leave out --amp, --lora, --layout and --like, or ask for stage 2, which is planned by definition then");
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");

@@ -24,23 +24,26 @@ const Variable* find_variable(const Model& model, std::string_view name) {
   throw error;
 }
 
-bool has_linear(const Body& body, std::string_view name);
-
-struct Within {
-  std::string_view name;
-  bool operator()(const LayerCall&) const { return false; }
-  bool operator()(const Block& block) const { return has_linear(block.body, name); }
-  bool operator()(const Repeat& repeat) const { return has_linear(repeat.items, name); }
-  bool operator()(const Residual& residual) const { return has_linear(residual.body, name); }
-  bool operator()(const Parallel&) const { return false; }
-};
+// Whether any call of a layer within is `wanted`: of the entry and the call.
+template <class Wanted>
+bool has_call(const Body& body, const Wanted& wanted) {
+  return std::ranges::any_of(body, [&](const Node& node) {
+    if (const auto* call = std::get_if<LayerCall>(&node.what)) return wanted(node, *call);
+    if (const auto* block = std::get_if<Block>(&node.what)) return has_call(block->body, wanted);
+    if (const auto* repeat = std::get_if<Repeat>(&node.what)) return has_call(repeat->items, wanted);
+    if (const auto* residual = std::get_if<Residual>(&node.what)) return has_call(residual->body, wanted);
+    return false;
+  });
+}
 
 bool has_linear(const Body& body, std::string_view name) {
-  return std::ranges::any_of(body, [&](const Node& node) {
-    const auto* call = std::get_if<LayerCall>(&node.what);
-    if (call != nullptr) return call->type == "Linear" && node.name == name;
-    return std::visit(Within{name}, node.what);
-  });
+  return has_call(body,
+                  [&](const Node& node, const LayerCall& call) { return call.type == "Linear" && node.name == name; });
+}
+
+// Experts of exported families, whose matrices transformers shares in other ways.
+bool has_bare_parameter(const Body& body) {
+  return has_call(body, [](const Node&, const LayerCall& call) { return call.type == "Parameter"; });
 }
 
 // How a for loop over torch.optim's other parameters reads a gradient that DTensor sums each time was not recorded.
@@ -67,7 +70,7 @@ void step_one_by_one(GivenFlags given, RunConfig& run) {
 
 bool has_tensor_plan(const Model& model) {
   return std::ranges::all_of(kDivided, [&](std::string_view name) { return find_variable(model, name) != nullptr; }) &&
-         has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj");
+         has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj") && !has_bare_parameter(model.layers);
 }
 
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {

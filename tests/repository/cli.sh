@@ -719,7 +719,13 @@ expect 2 'alone and with FSDP2' zoo:tinyllama_1b -b 8 --gpus 8 --tp 2
 expect 2 'amp is not planned with --tp' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --amp bf16
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
+echo '{"model_type": "qwen3_moe"}' >"$work/config.json"
+expect 2 'a GPT has|--tp and --pp are planned for GPTs' "$work/config.json" -b 8 --gpus 2 --tp 2
+expect 2 'rank all is of plan' sweep zoo:gpt2 --over batch=4:8:4 --gpus 4 --rank all
 ds=tests/parallel/deepspeed/zero2.json
+sed 's/"stage": 2/"stage": 1/' $ds >"$work/zero1.json"
+expect 0 'DeepSpeed ZeRO-1' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed "$work/zero1.json"
+expect 2 "DeepSpeed's stage 1 is planned as it runs" zoo:gpt2 --gpus 4 --opt adamw --lora r=8 --gpu h100 --deepspeed "$work/zero1.json"
 expect 0 'ranks +MiB allocated +reserved +needs' zoo:gpt2 -b 8 --gpus 4 --rank all --zero fsdp --gpu h100
 expect 2 'rank expects a whole number' zoo:gpt2 -b 8 --gpus 4 --rank every --zero fsdp --gpu h100
 expect 0 'DeepSpeed ZeRO-2 · rank 0 of 4 · batch 2 each, 8 in total' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds

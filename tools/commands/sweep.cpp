@@ -258,6 +258,8 @@ int run_sweep(SweepOptions options) {
         .help("-o FILE.svg draws into a file beside any --format");
   refuse_learned_trace({options.run.model, options.run.piped});
   take_lists(options);
+  if (asks_for_every_rank(options.several))
+    throw Error("--rank all is of plan", ErrorKind::usage).help("--over rank=0,1,2 sweeps ranks");
   if (options.over.empty())
     throw Error("no flag to sweep", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
   std::vector<SweptFlag> flags;
