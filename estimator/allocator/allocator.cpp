@@ -136,6 +136,7 @@ BlockId CachingAllocator::split_front(BlockId id, std::int64_t bytes) {
     return kNoBlock;
   }
   if (requested > kMaxRequestBytes) throw Error("an allocation of more bytes than any address space has");
+  if (!waiting_.empty()) process_events();
   const std::int64_t bytes =
       default_rounding_ ? round_up(requested, kMinBlockBytes) : rounded_request(requested, settings_);
   const std::uint32_t pool_id = pool_index(stream, bytes <= kSmallBytes);
@@ -171,6 +172,7 @@ BlockId CachingAllocator::split_front(BlockId id, std::int64_t bytes) {
 std::optional<std::int64_t> CachingAllocator::use(std::int64_t requested) {
   if (!any_fit_ || !default_rounding_ || collects_garbage() || requested <= 0 || requested > kMaxRequestBytes)
     return std::nullopt;
+  if (!waiting_.empty()) process_events();
   const std::int64_t bytes = round_up(requested, kMinBlockBytes);
   Pool& pool = pools_[pool_index(0, bytes <= kSmallBytes)];
   const BlockId id = pool.free.lower_bound(bytes);
@@ -217,6 +219,21 @@ void CachingAllocator::release(BlockId id) {
   }
   free.insert(id);
   if (!settings_.expandable_segments) inactive_split_.add((is_split(b) ? b.bytes : 0) - subsumed);
+}
+
+// DeviceCachingAllocator::free takes a block out of allocated_bytes, and free_block out of the rest.
+void CachingAllocator::release_later(BlockId id) {
+  if (id == kNoBlock) return;
+  allocated_.now -= blocks_[id].bytes;
+  waiting_.push_back(id);
+}
+
+void CachingAllocator::process_events() {
+  for (const BlockId id : waiting_) {
+    allocated_.now += blocks_[id].bytes;
+    release(id);
+  }
+  waiting_.clear();
 }
 
 }  // namespace gpuplan

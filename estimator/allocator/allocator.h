@@ -99,6 +99,7 @@ class CachingAllocator : public BlockAllocator {
   std::optional<std::int64_t> use(std::int64_t bytes) final;
   /// Returns a block to its pool, merged with free neighbours.
   void release(BlockId block) override;
+  void release_later(BlockId block) override;
   std::uint64_t address(BlockId block) const final { return blocks_[block].address; }
   std::int64_t charged_bytes(BlockId block) const final { return blocks_[block].bytes; }
   /// torch.cuda.empty_cache(): gives every wholly free segment back (expandable: every wholly free page).
@@ -134,6 +135,7 @@ class CachingAllocator : public BlockAllocator {
   void drop_block(BlockId id);
   void insert_free(BlockId id);
   BlockId split_front(BlockId id, std::int64_t bytes);
+  void process_events();
 
   // The slow half (allocator_segments.cpp): segments come and go.
   BlockId grow(std::uint32_t pool, std::int64_t bytes);
@@ -155,6 +157,7 @@ class CachingAllocator : public BlockAllocator {
   bool default_rounding_, any_fit_;  // of the settings: sizes are multiples of 512; the smallest free block will do
   std::vector<PoolBlock> blocks_;
   BlockId spare_ = kNoBlock;           // dropped blocks, linked by `next`
+  std::vector<BlockId> waiting_;       // of release_later()
   std::vector<Pool> pools_;            // 2 per stream: small, large
   std::vector<std::int64_t> streams_;  // streams_[i] has pools 2i and 2i + 1
   std::vector<std::uint64_t> ranges_;  // where each expandable segment begins, ascending

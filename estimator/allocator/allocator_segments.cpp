@@ -99,6 +99,7 @@ bool CachingAllocator::release_oversize(Pool& pool, std::int64_t bytes) {
 
 // release_cached_blocks: large pools first, then small, of every stream.
 void CachingAllocator::empty_cache() {
+  if (!waiting_.empty()) process_events();
   std::vector<BlockId> releasable;
   for (const bool small : {false, true}) {
     for (Pool& pool : pools_) {

@@ -47,6 +47,9 @@ class BlockAllocator {
   virtual std::optional<std::int64_t> use(std::int64_t /*bytes*/) { return std::nullopt; }
   /// kNoBlock is ignored.
   virtual void release(BlockId block) = 0;
+  /// That of a block that other streams have used (Tensor.record_stream), whose events are complete when the next block
+  /// is asked for: it is not allocated any more, and its memory is free from then on.
+  virtual void release_later(BlockId block) { release(block); }
   /// torch.cuda.empty_cache(); nothing where no cache is kept.
   virtual void empty_cache() {}
   /// 0 where blocks only count.

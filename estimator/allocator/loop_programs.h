@@ -113,7 +113,7 @@ class CollectivePrograms {
   /// Those before step `i` of the phase.
   void run_before(std::int32_t i) {
     if (memory_ == nullptr) return;
-    const auto& points = memory_->points[static_cast<std::size_t>(kind_)];
+    const auto& points = memory_->rounds[round_][static_cast<std::size_t>(kind_)];
     while (next_ < points.size() && points[next_].phase == loop_.phase && points[next_].step <= i)
       run(points[next_++].events);
   }
@@ -121,6 +121,11 @@ class CollectivePrograms {
   void begin_optimizer() {
     if (memory_ != nullptr) run(memory_->before_optimizer);
   }
+  /// How often the optimizer is called in a step, each time with a part of the parameters; 0: once with all.
+  std::size_t optimizer_parts() const { return memory_ == nullptr ? 0 : memory_->part_steps.size(); }
+  bool clips_within_step() const { return memory_ != nullptr && memory_->clips_within_step; }
+  void begin_part(std::size_t part) { run(memory_->part_steps[part].before); }
+  void end_part(std::size_t part) { run(memory_->part_steps[part].after); }
   void end_optimizer() {
     if (memory_ != nullptr) run(memory_->after_optimizer);
   }
@@ -130,7 +135,9 @@ class CollectivePrograms {
     if (memory_ == nullptr) return;
     kind_ = number == 0 ? MicroBatch::first : number + 1 == of ? MicroBatch::last : MicroBatch::middle;
     next_ = 0;
-    if (number == 0 && ++forwards_ == 2) run(memory_->second_forward);
+    round_ = std::min(forward_, memory_->rounds.size() - 1);
+    ++forward_;
+    if (number == 0 && ++steps_ == 2) run(memory_->second_forward);
   }
 
  private:
@@ -138,13 +145,17 @@ class CollectivePrograms {
     using Kind = CollectiveEvent::Kind;
     for (std::int32_t i = events.begin; i < events.end; ++i) {
       const CollectiveEvent& e = memory_->events[index(i)];
-      if (e.kind == Kind::free_buffer) {
-        blocks_.release(e.slot);
+      if (e.kind == Kind::empty_cache) {
+        blocks_.empty_cache();
+        continue;
+      }
+      if (e.kind == Kind::free_buffer || e.kind == Kind::free_buffer_later) {
+        blocks_.release(e.slot, e.kind == Kind::free_buffer_later);
         continue;
       }
       auto& [block, category] = slots_[index(e.slot)];
-      if (e.kind == Kind::free) {
-        blocks_.release_as(block, category);
+      if (e.kind == Kind::free || e.kind == Kind::free_later) {
+        blocks_.release_as(block, category, e.kind == Kind::free_later);
       } else if (e.category != Category::scratch || loop_.rank->run.scratch != Scratch::none) {
         block = blocks_.allocate_bytes(e.bytes, e.category, e.stream);
         category = e.category;
@@ -157,8 +168,9 @@ class CollectivePrograms {
   PlacedBlocks& blocks_;
   std::vector<std::pair<BlockId, Category>> slots_;
   MicroBatch kind_ = MicroBatch::first;
-  std::size_t next_ = 0;  // of CollectiveMemory::points
-  int forwards_ = 0;
+  std::size_t next_ = 0;  // of the points of round_ and kind_
+  std::size_t round_ = 0, forward_ = 0;
+  int steps_ = 0;
 };
 
 }  // namespace gpuplan

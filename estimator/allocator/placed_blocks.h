@@ -46,12 +46,16 @@ class PlacedBlocks {
     if (loop_.observer != nullptr && b != kNoBlock) loop_.observer->allocated(address(b), charged, bytes, category);
     return b;
   }
-  void release_as(BlockId& b, Category category) {
+  /// `later`: when the next allocation is asked for, as what another stream has used.
+  void release_as(BlockId& b, Category category, bool later = false) {
     if (b == kNoBlock) return;
     const std::int64_t charged = allocator_.charged_bytes(b);
     of(category) -= charged;
     if (loop_.observer != nullptr) loop_.observer->releasing(address(b), charged);
-    allocator_.release(b);
+    if (later)
+      allocator_.release_later(b);
+    else
+      allocator_.release(b);
     b = kNoBlock;
   }
 
@@ -79,7 +83,7 @@ class PlacedBlocks {
     if (b != kNoBlock) readings_.charge(id, allocator_.charged_bytes(b));
     if (loop_.observer != nullptr) loop_.observer->placed(id, address(b));
   }
-  void release(BufferId id) { release_as(blocks_[index(id)], buffer(id).category); }
+  void release(BufferId id, bool later = false) { release_as(blocks_[index(id)], buffer(id).category, later); }
   /// What a name still holds of the buffer, which may lie in another block by now.
   void release_held(BlockId b, BufferId id) {
     if (b != kNoBlock) release_as(b, buffer(id).category);

@@ -230,13 +230,19 @@ class TrainingLoop {
   void update(int i) {
     const OptimizerWork& work = loop_.rank->optimizer;
     loop_.phase = Phase::clip;
-    if (loop_.rank->run.clip_grad_norm || !work.clip.events.empty()) {
+    if ((loop_.rank->run.clip_grad_norm && !collectives_.clips_within_step()) || !work.clip.events.empty()) {
       optimizer_.run(work.clip, OptimizerPart::clip);
       optimizer_.run_unobserved(work.trainer.clipped);
       record(Phase::clip);
     }
     loop_.phase = Phase::optimizer;
     collectives_.begin_optimizer();
+    const std::vector<OptimizerProgram>& parts = i == 0 ? work.first_of : work.steady_of;
+    for (std::size_t part = 0; part < collectives_.optimizer_parts(); ++part) {
+      collectives_.begin_part(part);
+      if (part < parts.size()) optimizer_.run(parts[part], OptimizerPart::step);
+      collectives_.end_part(part);
+    }
     optimizer_.run(i == 0 ? work.first : work.steady, OptimizerPart::step);
     collectives_.end_optimizer();
     if (loop_.rank->run.like == Like::lightning) release_results();  // a local name of step(closure)

@@ -11,11 +11,12 @@
 
 namespace gpuplan {
 
-/// One thing that happens to memory. `slot` names a block, which may live across steps.
+/// One thing that happens to memory. `slot` names a block, which may live across steps. What goes `later` has been used
+/// on another stream (Tensor.record_stream): it is no longer allocated, and waits for an event until something is.
 struct CollectiveEvent {
-  enum class Kind : std::uint8_t { allocate, free, free_buffer };
+  enum class Kind : std::uint8_t { allocate, free, free_later, free_buffer, free_buffer_later, empty_cache };
   Kind kind = Kind::allocate;
-  std::int32_t slot = 0;                  // free_buffer: a BufferId of the schedule
+  std::int32_t slot = 0;                  // free_buffer and free_buffer_later: a BufferId of the schedule
   std::int64_t bytes = 0;                 // of allocate, unrounded
   Category category = Category::scratch;  // of allocate
   std::int32_t stream = 0;                // of allocate: 0 is the current stream
@@ -32,6 +33,9 @@ struct CollectivePoint {
 enum class MicroBatch : std::uint8_t { first, middle, last };
 constexpr std::size_t kMicroBatchKinds = 3;
 
+/// Of every step, in the order in which they come; by MicroBatch.
+using MicroBatchPoints = std::array<std::vector<CollectivePoint>, kMicroBatchKinds>;
+
 /// Slots that are free already may be freed again: a point then does nothing.
 struct CollectiveMemory {
   std::vector<CollectiveEvent> events;
@@ -43,8 +47,14 @@ struct CollectiveMemory {
   Range second_forward;
   /// With the gradients, in zero_grad.
   Range zero_grad;
-  /// Of every step, in the order in which they come; by MicroBatch.
-  std::array<std::vector<CollectivePoint>, kMicroBatchKinds> points;
+  /// Of the first forward of the training and its backward, of the second ..., and the last one is that of all others.
+  std::vector<MicroBatchPoints> rounds{1};
+  /// An optimizer that is called once a part of the parameters (OptimizerWork::first_of): around each of the calls.
+  struct PartStep {
+    Range before, after;
+  };
+  std::vector<PartStep> part_steps;
+  bool clips_within_step = false;  // gradients are clipped by what steps the optimizer, DeepSpeed's engine
   std::int32_t slots = 0;
 
   Range since(std::size_t begin) const {

@@ -15,13 +15,18 @@ class CollectiveWriter {
   void allocate(std::int32_t slot, std::int64_t bytes, Category category, std::int32_t stream = 0) {
     memory_.events.push_back({CollectiveEvent::Kind::allocate, slot, bytes, category, stream});
   }
-  void free(std::int32_t slot) { memory_.events.push_back({CollectiveEvent::Kind::free, slot, 0, {}, 0}); }
-  void free_buffer(BufferId buffer) {
-    memory_.events.push_back({CollectiveEvent::Kind::free_buffer, buffer, 0, {}, 0});
-  }
+  void free(std::int32_t slot) { event(CollectiveEvent::Kind::free, slot); }
+  void free_later(std::int32_t slot) { event(CollectiveEvent::Kind::free_later, slot); }
+  void free_buffer(BufferId buffer) { event(CollectiveEvent::Kind::free_buffer, buffer); }
+  void free_buffer_later(BufferId buffer) { event(CollectiveEvent::Kind::free_buffer_later, buffer); }
+  void empty_cache() { event(CollectiveEvent::Kind::empty_cache, 0); }
 
-  /// Whose points at() writes from here on; those of the first micro-batch until then.
-  void of_micro_batch(MicroBatch kind) { kind_ = kind; }
+  /// Whose points at() writes from here on; those of the first micro-batch of the first round until then.
+  void of_micro_batch(MicroBatch kind, std::size_t round = 0) {
+    kind_ = kind;
+    round_ = round;
+    if (memory_.rounds.size() <= round) memory_.rounds.resize(round + 1);
+  }
 
   /// The events of `write` as a range of their own.
   template <class Write>
@@ -33,21 +38,26 @@ class CollectiveWriter {
   template <class Write>
   void at(Phase phase, std::int32_t step, Write write) {
     const Range events = written(write);
-    if (events.begin != events.end) memory_.points[static_cast<std::size_t>(kind_)].push_back({phase, step, events});
+    if (events.begin != events.end)
+      memory_.rounds[round_][static_cast<std::size_t>(kind_)].push_back({phase, step, events});
   }
 
   CollectiveMemory& memory() { return memory_; }
   /// Points of one place stay in the order they were written.
   CollectiveMemory finish() {
-    for (std::vector<CollectivePoint>& points : memory_.points)
-      std::ranges::stable_sort(points, [](const CollectivePoint& a, const CollectivePoint& b) {
-        return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
-      });
+    for (MicroBatchPoints& round : memory_.rounds)
+      for (std::vector<CollectivePoint>& points : round)
+        std::ranges::stable_sort(points, [](const CollectivePoint& a, const CollectivePoint& b) {
+          return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
+        });
     return std::move(memory_);
   }
 
  private:
+  void event(CollectiveEvent::Kind kind, std::int32_t slot) { memory_.events.push_back({kind, slot, 0, {}, 0}); }
+
   CollectiveMemory memory_;
+  std::size_t round_ = 0;
   MicroBatch kind_ = MicroBatch::first;
 };
 

@@ -5,15 +5,15 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
+#include "estimator/distributed/deepspeed_gradients.h"
 #include "estimator/distributed/shard_sizes.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::int32_t kReductionStream = 1;
-constexpr std::int64_t kStartAlignment = 2;     // nccl_start_alignment_factor
-constexpr std::int64_t kMaster = 4, kNorm = 8;  // bytes of fp32 and fp64
+constexpr std::int64_t kStartAlignment = 2;  // nccl_start_alignment_factor
+constexpr std::int64_t kMaster = 4;          // bytes of fp32
 
 std::int64_t elements_of(const Graph& graph, std::int32_t number) {
   return graph.tensor(graph.parameters[index(number)].tensor).shape.elements();
@@ -30,12 +30,13 @@ class DeepSpeedWriter {
         gpu_(gpu),
         size_(size_of(run.precision)),
         part_(flat_part(graph, strategy.ranks(), strategy.rank)) {
-    for (std::int32_t* slot : {&flat_, &clone_, &master_, &bucket_, &reduced_, &kept_, &padding_, &gradient_, &norm_,
-                               &scaled_, &loss_, &scale_, &new_norm_, &old_norm_, &other_bucket_, &more_})
+    for (std::int32_t* slot : {&flat_, &clone_, &master_, &bucket_, &reduced_, &kept_, &padding_, &gradient_, &scaled_,
+                               &loss_, &scale_, &new_norm_, &old_norm_, &other_bucket_, &more_})
       *slot = writer_.new_slot();
   }
 
   CollectiveMemory write() {
+    writer_.memory().clips_within_step = true;
     construct();
     micro_batch(MicroBatch::first, micro_batches_ == 1);
     if (micro_batches_ > 1) micro_batch(MicroBatch::middle, false);
@@ -85,7 +86,7 @@ class DeepSpeedWriter {
       writer_.allocate(scaled_, bytes, Category::activation_gradients);
       writer_.allocate(loss_, bytes, Category::activation_gradients);
     });
-    const std::vector<std::size_t> order = arrivals();
+    const std::vector<std::size_t> order = arrivals(*schedule_);
     const bool as_they_come = strategy_.partitions_gradients;
     if (first_ || as_they_come)
       writer_.at(Phase::backward, order.empty() ? end : schedule_->gradient_arrives[order.front()],
@@ -101,14 +102,24 @@ class DeepSpeedWriter {
     const std::vector<std::int32_t> zeros = make_zeros();
     if (zeros_.empty()) zeros_ = zeros;
     if (last_ && part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
-    if (strategy_.partitions_gradients || last_)
-      for (const std::int32_t bucket : buckets()) writer_.free(bucket);
+    if (strategy_.partitions_gradients || last_) free_buckets();
     if (!first_ && strategy_.partitions_gradients) {  // added to those of the first one
       writer_.free(more_);
       for (const std::int32_t slot : zeros) writer_.free(slot);
     }
     writer_.free(scaled_);
     writer_.free(loss_);
+  }
+
+  // What the stream of reductions has read waits for an event.
+  void free_buckets() {
+    for (const std::int32_t bucket : buckets()) {
+      if (strategy_.overlaps_reductions && reductions_-- > 0)
+        writer_.free_later(bucket);
+      else
+        writer_.free(bucket);
+    }
+    reductions_ = 0;
   }
 
   // get_all_grad_tensors: of parameters in the rank's part that got no gradient.
@@ -120,14 +131,6 @@ class DeepSpeedWriter {
         writer_.allocate(zeros.emplace_back(writer_.new_slot()), elements_of(graph_, w.parameter) * size_,
                          Category::gradients);
     return zeros;
-  }
-
-  // Of Schedule::with_gradient, as AccumulateGrad's hooks have them.
-  std::vector<std::size_t> arrivals() const {
-    std::vector<std::size_t> order(schedule_->with_gradient.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return schedule_->gradient_arrives[i]; });
-    return order;
   }
 
   std::vector<std::int32_t> buckets() const {
@@ -154,6 +157,7 @@ class DeepSpeedWriter {
   // reduce_ipg_grads: all is reduced in one flat copy, unless it is of one rank.
   void reduce() {
     if (waiting_.empty()) return;
+    ++reductions_;
     if (parts_waiting() > 1) {
       writer_.allocate(reduced_, filled_ * size_, Category::gradients, stream());
       writer_.free(reduced_);
@@ -167,7 +171,13 @@ class DeepSpeedWriter {
       writer_.allocate(first_ || !strategy_.partitions_gradients ? kept_ : more_, kept * size_, Category::gradients,
                        stream());
     }
-    if (too_large_ != kNone) writer_.free_buffer(std::exchange(too_large_, kNone));
+    if (too_large_ != kNone) {
+      if (strategy_.overlaps_reductions)
+        writer_.free_buffer_later(too_large_);
+      else
+        writer_.free_buffer(too_large_);
+    }
+    too_large_ = kNone;
     waiting_.clear();
     filled_ = 0;
   }
@@ -196,7 +206,9 @@ class DeepSpeedWriter {
 
   // step(): norms of the gradients in fp64, then the flat part of them in fp32.
   void take_gradient() {
-    take_norms();
+    std::vector<std::int64_t> elements;
+    for (const FlatPart::Within& w : part_.parameters) elements.push_back(w.elements);
+    write_norms(elements, gpu_, writer_);
     writer_.allocate(scale_, kMaster, Category::gradients);
     writer_.allocate(new_norm_, kMaster, Category::gradients);
     const std::size_t pieces = part_.parameters.size() + (part_.padding > 0 ? 1 : 0);
@@ -206,22 +218,6 @@ class DeepSpeedWriter {
     writer_.free(kept_);
     for (const std::int32_t slot : zeros_) writer_.free(slot);
     writer_.free(padding_);
-  }
-
-  // get_grad_norm_direct: each norm is kept until all are there.
-  void take_norms() {
-    std::vector<std::int32_t> norms;
-    for (const FlatPart::Within& w : part_.parameters) {
-      writer_.allocate(norm_, w.elements * kNorm, Category::gradients);
-      writer_.allocate(norms.emplace_back(writer_.new_slot()), kNorm, Category::gradients);
-      std::vector<std::int32_t> scratch;
-      for (const std::int64_t bytes :
-           reduction_scratch({w.elements}, 1, DType::fp64, DType::fp64, gpu_, ReductionKind::mean))
-        writer_.allocate(scratch.emplace_back(writer_.new_slot()), bytes, Category::scratch);
-      for (const std::int32_t slot : scratch) writer_.free(slot);
-      writer_.free(norm_);
-    }
-    for (const std::int32_t slot : norms) writer_.free(slot);
   }
 
   const Graph& graph_;
@@ -234,10 +230,10 @@ class DeepSpeedWriter {
   FlatPart part_;
   CollectiveWriter writer_;
   std::int32_t flat_ = 0, clone_ = 0, master_ = 0, bucket_ = 0, reduced_ = 0, kept_ = 0, padding_ = 0, gradient_ = 0,
-               norm_ = 0, scaled_ = 0, loss_ = 0, scale_ = 0, new_norm_ = 0, old_norm_ = 0, other_bucket_ = 0,
-               more_ = 0;
+               scaled_ = 0, loss_ = 0, scale_ = 0, new_norm_ = 0, old_norm_ = 0, other_bucket_ = 0, more_ = 0;
   bool first_ = false, last_ = false, keeps_ = false;
   std::int64_t filled_ = 0;
+  int reductions_ = 0;                 // of the micro-batch
   std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
   std::vector<std::int32_t> zeros_;    // slots, of the first micro-batch that has them
   BufferId too_large_ = kNone;         // a gradient that no bucket has room for

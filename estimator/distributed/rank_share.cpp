@@ -8,6 +8,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/deepspeed_partitioned.h"
 #include "estimator/distributed/shard_sizes.h"
 
 namespace gpuplan {
@@ -68,7 +69,7 @@ bool by_definition(const RunConfig& run, const Strategy& strategy) {
   const bool plain = run.mode == Mode::train && !run.autocast && run.like == Like::pytorch && !run.lora &&
                      run.layout == MemoryFormat::contiguous;
   const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
-  return strategy.data != DataParallel::zero2 || run.precision != DType::bf16 || !plain || !known;
+  return run.precision != DType::bf16 || !plain || !known;
 }
 
 DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {
@@ -78,13 +79,22 @@ DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy) {
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
-  if (strategy.is_deepspeed() && !by_definition(run, strategy)) {  // one flat fp32 tensor
-    s.graph.parameters.resize(1);
-    Tensor& t = s.graph.tensor(s.graph.parameters.front().tensor);
-    t.shape = Shape{flat_part(graph, strategy.ranks(), strategy.rank).elements};
-    t.strides = contiguous_strides(t.shape);
-    t.dtype = DType::fp32;
-    s.schedule.with_gradient = {0};
+  if (strategy.is_deepspeed() && !by_definition(run, strategy)) {  // flat fp32 tensors: one, or one a part
+    std::erase_if(s.graph.parameters, [](const ParameterTensor& p) { return !p.trainable; });
+    if (strategy.data == DataParallel::zero2) s.graph.parameters.resize(1);
+    const auto becomes = [&](std::size_t parameter, std::int64_t elements) {
+      Tensor& t = s.graph.tensor(s.graph.parameters[parameter].tensor);
+      t.shape = Shape{elements};
+      t.strides = contiguous_strides(t.shape);
+      t.dtype = DType::fp32;
+      s.schedule.with_gradient.push_back(static_cast<std::int32_t>(parameter));
+    };
+    s.schedule.with_gradient.clear();
+    if (strategy.data == DataParallel::zero2) becomes(0, flat_part(graph, strategy.ranks(), strategy.rank).elements);
+    if (strategy.data == DataParallel::zero2) return s;
+    const std::vector<PartitionedPart> parts = partitioned_parts(graph, strategy);
+    s.graph.parameters.resize(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) becomes(i, parts[i].elements());
   } else if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced

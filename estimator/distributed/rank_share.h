@@ -13,7 +13,7 @@ namespace gpuplan {
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
 
 /// Whether DeepSpeed's stages are planned by definition, states shared in flat parts beside all else of one GPU, and
-/// not as they run: stage 3, and whatever else deepspeed_memory.h has no rule for.
+/// not as they run: what deepspeed_memory.h and deepspeed_partitioned.h have no rule for.
 bool by_definition(const RunConfig& run, const Strategy& strategy);
 
 /// What the optimizer of the rank steps: the parameters it owns, or its shards. ZeRO-2 and 3

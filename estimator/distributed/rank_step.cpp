@@ -7,6 +7,7 @@
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/deepspeed_partitioned.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/unused_parameters.h"
@@ -132,6 +133,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
 // elsewhere.
 bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   if (strategy.data == DataParallel::zero2) return computed.engine_divides_loss && strategy.partitions_gradients;
+  if (strategy.data == DataParallel::zero3) return computed.engine_divides_loss;
   if (strategy.data != DataParallel::fsdp) return false;
   const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;
   return !strategy.reduces_last || (converted && !computed.gradient_type);
@@ -152,7 +154,8 @@ void share_step(RankStep& step) {
   } else if (strategy.data == DataParallel::none) {
     step.collectives = empty_tied(step.graph);
   } else if (runs_deepspeed) {
-    step.collectives = deepspeed_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
+    const auto memory = strategy.data == DataParallel::zero3 ? partitioned_memory : deepspeed_memory;
+    step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
@@ -160,9 +163,14 @@ void share_step(RankStep& step) {
   if (on_meta) make_on_meta(step.graph, step.micro_batches.schedules);
   step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
-  step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
-  if (runs_deepspeed) step.states = deepspeed_states(step.graph, strategy, step.run, state_bytes(step.optimizer));
-  if (runs_deepspeed) step.optimizer.clip = {};  // a factor of the flat gradient
+  RunConfig stepping = step.run;
+  if (runs_deepspeed) stepping.clip_grad_norm = false;  // a factor of the flat gradient
+  stepping.optimizer_in_backward = stepping.optimizer_in_backward || !step.collectives->part_steps.empty();
+  step.optimizer = optimizer_work(stepped.graph, stepped.schedule, stepping, step.gpu);
+  if (runs_deepspeed) {
+    const auto states = strategy.data == DataParallel::zero3 ? partitioned_states : deepspeed_states;
+    step.states = states(step.graph, strategy, step.run, state_bytes(step.optimizer));
+  }
   if (strategy.data == DataParallel::fsdp) step.states.optimizer_state = state_bytes(step.optimizer);
   if (!strategy.offloads) return;
   OptimizerWork on_device;  // clipping and stepping, all states too, are the host's

@@ -17,6 +17,15 @@ namespace gpuplan {
 enum class DataParallel : std::uint8_t { none, ddp, zero1, zero2, zero3, fsdp };
 std::string_view name_of(DataParallel kind);
 
+/// DeepSpeed's stage 3, in elements, with its defaults (deepspeed/runtime/zero/config.py).
+struct PartitionSettings {
+  std::int64_t prefetch_elements = 50'000'000;  // stage3_prefetch_bucket_size
+  std::int64_t live_elements = 1'000'000'000;   // stage3_max_live_parameters
+  std::int64_t reuse_elements = 1'000'000'000;  // stage3_max_reuse_distance
+  std::int64_t persistence_elements = 100'000;  // stage3_param_persistence_threshold: what has no more stays whole
+  std::int64_t part_elements = 1'000'000'000;   // sub_group_size: of the rank's part, for each call of the optimizer
+};
+
 struct Strategy {
   DataParallel data = DataParallel::none;
   std::int64_t gpus = 1;      // in all: data * tensor * pipeline
@@ -50,7 +59,10 @@ struct Strategy {
   /// DeepSpeed's "reduce_bucket_size", and whether its stage is 2: gradients leave for the bucket as they come.
   std::int64_t reduce_bucket_elements = 500'000'000;
   bool partitions_gradients = true;
-  bool overlaps_reductions = false;  // "overlap_comm": two buckets, reduced on a stream of their own
+  /// "overlap_comm", which is stage 3's default: stage 2 has two buckets, reduced on a stream of their own; stage 3
+  /// gathers and reduces on one each.
+  bool overlaps_reductions = false;
+  PartitionSettings partition;
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 

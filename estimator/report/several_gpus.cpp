@@ -19,9 +19,7 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     std::string out = "  " + paint("1", title()) + dot() + which_rank() + dot() + batch() + "\n";
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
-    if (s.is_deepspeed() && !by_definition(report_.run, s))
-      out += "  buckets  " + std::string(s.overlaps_reductions ? "2 of " : "") + bytes(s.reduce_bucket_elements * 2) +
-             " for gradients" + dot() + format_count(s.reduce_bucket_elements) + " elements (reduce_bucket_size)\n";
+    if (s.is_deepspeed() && !by_definition(report_.run, s)) out += buckets();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
     if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
@@ -50,11 +48,24 @@ class GpusScreen : public StyledScreen {
   std::string title() const {
     const Strategy& s = rank_.strategy;
     const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
-    const std::string data(deepspeed ? (s.partitions_gradients ? "DeepSpeed ZeRO-2" : "DeepSpeed ZeRO-1")
-                                     : title_of(s.data));
+    const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
+    const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;
+  }
+  // Stage 3 has one, and says how much it gathers ahead and keeps.
+  std::string buckets() const {
+    const Strategy& s = rank_.strategy;
+    const bool divides = s.data == DataParallel::zero3;
+    const PartitionSettings& p = s.partition;
+    return "  buckets  " + std::string(s.overlaps_reductions && !divides ? "2 of " : "") +
+           bytes(s.reduce_bucket_elements * 2) + " for gradients" + dot() + format_count(s.reduce_bucket_elements) +
+           " elements (reduce_bucket_size)\n" +
+           (divides ? "  gathers  " + format_count(p.prefetch_elements) + " elements ahead, up to " +
+                          format_count(p.live_elements) + dot() + "kept if needed within " +
+                          format_count(p.reuse_elements) + "\n"
+                    : "");
   }
   std::string gathers() const {
     const Strategy& s = rank_.strategy;

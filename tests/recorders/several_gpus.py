@@ -105,7 +105,7 @@ def decoder_of(name, model_class):
 
 DECODERS = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM",
             "mistral": "MistralForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3": "Gemma3ForCausalLM",
-            "mixtral": "MixtralForCausalLM"}
+            "mixtral": "MixtralForCausalLM", "llama1b": "LlamaForCausalLM"}
 MODELS = {name: decoder_of(name, model_class) for name, model_class in DECODERS.items()} | {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 
@@ -117,8 +117,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    deepspeed: stage1 or stage2, bucket20 (reduce_bucket_size of 20 million elements), overlap (overlap_comm); DeepSpeed 0.19 in bf16 with an
-           optimizer of torch.optim's, as transformers' Trainer uses it where its configuration names none
+    deepspeed: deepspeed_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
@@ -213,36 +212,6 @@ def sharded(name, kind):
     return model, batch
 
 
-class Engine:
-    """DeepSpeed's engine as a model and an optimizer."""
-
-    def __init__(self, name, kind, opt, size):
-        import deepspeed
-        model, _, self.batch = MODELS[name]()
-        if "block" in kind:
-            model.gradient_checkpointing_enable()
-        zero = {"stage": kind.number("stage"), "reduce_bucket_size": kind.number("bucket", 500) * 10**6}
-        if "overlap" in kind:
-            zero["overlap_comm"] = True
-        config = {"train_micro_batch_size_per_gpu": size, "gradient_accumulation_steps": kind.number("acc"),
-                  "bf16": {"enabled": True}, "zero_optimization": zero, "zero_allow_untested_optimizer": True}
-        if "clip" in kind:
-            config["gradient_clipping"] = 1.0
-        self.engine, self.optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer_of(model, opt, kind), config=config)
-        self.backward = self.engine.backward
-
-    def __call__(self, *inputs, **named):
-        return self.engine(*inputs, **named)
-
-    def parameters(self):
-        return self.engine.module.parameters()
-
-    # What DeepSpeed's optimizer does beside torch.optim's.
-    state = property(lambda self: self.optimizer.optimizer.state)
-    zero_grad = lambda self, **_: None
-    step = lambda self: self.engine.step()
-
-
 def wrapped(name, kind, local_rank):
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
@@ -293,7 +262,9 @@ def main():
     meter = Meter()
     meter.marks = [] if trace else None
     if kind.way == "deepspeed":
-        model = optimizer = Engine(name, kind, opt, size)
+        from deepspeed_engine import Engine
+        made, _, batch_of = MODELS[name]()
+        model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
     else:
         model, make_batch = wrapped(name, kind, local_rank)

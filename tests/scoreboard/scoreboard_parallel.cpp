@@ -60,10 +60,17 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "zero1") s.data = DataParallel::zero1;
   if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
   if (kind.way == "deepspeed") {
-    s.data = DataParallel::zero2;
-    s.partitions_gradients = kind.number("stage") == 2;
-    s.overlaps_reductions = kind.has("overlap");
-    if (kind.has("bucket")) s.reduce_bucket_elements = kind.number("bucket") * 1'000'000;
+    const bool divides = kind.number("stage") == 3;
+    s.data = divides ? DataParallel::zero3 : DataParallel::zero2;
+    s.partitions_gradients = kind.number("stage") >= 2;
+    s.overlaps_reductions = divides ? !kind.has("nooverlap") : kind.has("overlap");
+    constexpr std::int64_t kMillion = 1'000'000;
+    if (kind.has("bucket")) s.reduce_bucket_elements = kind.number("bucket") * kMillion;
+    if (kind.has("prefetch")) s.partition.prefetch_elements = kind.number("prefetch") * kMillion;
+    if (kind.has("live")) s.partition.live_elements = kind.number("live") * kMillion;
+    if (kind.has("reuse")) s.partition.reuse_elements = kind.number("reuse") * kMillion;
+    if (kind.has("part")) s.partition.part_elements = kind.number("part") * kMillion;
+    if (kind.has("persist")) s.partition.persistence_elements = kind.number("persist");
   }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");

@@ -181,16 +181,20 @@ bool shares_layers_of(const RunOptions& options) {
   return has_tensor_plan(read_model(written.source, written.options));
 }
 
-// transformers/integrations/deepspeed.py: "auto" is hidden_size * hidden_size.
-void fill_bucket(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
-  if (!options.bucket_is_auto) return;
+// transformers/integrations/deepspeed.py, trainer_config_finalize.
+void fill_in_auto(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
+  if (!options.is_auto()) return;
   const auto hidden = std::ranges::find(model.vars, "hidden", &Variable::name);
   if (hidden == model.vars.end())
-    throw Error("\"reduce_bucket_size\": \"auto\" is hidden_size * hidden_size, and " + model.name +
+    throw Error("\"auto\" of \"zero_optimization\" follows from hidden_size, and " + model.name +
                     " has no variable called hidden",
                 ErrorKind::usage)
-        .help("give a number, such as 5e8");
-  strategy.reduce_bucket_elements = checked_mul(hidden->value, hidden->value);
+        .help("give numbers, such as 5e8");
+  const std::int64_t square = checked_mul(hidden->value, hidden->value);
+  if (options.bucket_is_auto) strategy.reduce_bucket_elements = square;
+  if (options.prefetch_is_auto)
+    strategy.partition.prefetch_elements = static_cast<std::int64_t>(0.9 * static_cast<double>(square));
+  if (options.persistence_is_auto) strategy.partition.persistence_elements = checked_mul(10, hidden->value);
 }
 
 int run_plan(PlanOptions options) {
@@ -232,7 +236,7 @@ int run_plan(PlanOptions options) {
                     (in_stages ? "--tp and --pp" : "--canonical"),
                 ErrorKind::usage);
   if (strategy && options.several.deepspeed_options)
-    fill_bucket(*options.several.deepspeed_options, planning.model, *strategy);
+    fill_in_auto(*options.several.deepspeed_options, planning.model, *strategy);
   if (options.canonical) {
     write_stdout(canonical_yaml(planning.model));
     return 0;

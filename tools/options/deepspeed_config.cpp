@@ -68,6 +68,10 @@ const std::vector<std::string> kZeroKeys = {"stage",
                                             "stage3_prefetch_bucket_size",
                                             "stage3_param_persistence_threshold",
                                             "stage3_model_persistence_threshold",
+                                            "stage3_module_granularity_threshold",
+                                            "zero_quantized_nontrainable_weights",
+                                            "use_all_reduce_for_fetch_params",
+                                            "leaf_module",
                                             "stage3_gather_16bit_weights_on_model_save",
                                             "stage3_gather_fp16_weights_on_model_save",
                                             "memory_efficient_linear"};
@@ -89,6 +93,10 @@ const JsonValue* object_at(const JsonValue& parent, std::string_view key) {
 }
 
 bool is_auto(const JsonValue& value) { return value.kind == JsonKind::string && value.text == "auto"; }
+bool is_auto_at(const JsonValue& parent, std::string_view key) {
+  const JsonValue* const value = parent.find(key);
+  return value != nullptr && is_auto(*value);
+}
 
 // Nothing where it is missing, null or "auto".
 std::optional<double> number_at(const JsonValue& parent, std::string_view key) {
@@ -162,10 +170,31 @@ class Reader {
       refuse_at(*zero, "round_robin_gradients", "gradients in turns are not planned", "false is the default");
     DeepSpeedOptions& options = several_.deepspeed_options.emplace();
     options.stage = stage;
-    options.overlaps = flag_at(*zero, "overlap_comm", false);
+    options.overlaps = flag_at(*zero, "overlap_comm", stage == 3);
     options.bucket_elements = whole_at(*zero, "reduce_bucket_size", 1);
-    const JsonValue* const bucket = zero->find("reduce_bucket_size");
-    options.bucket_is_auto = bucket != nullptr && is_auto(*bucket);
+    options.bucket_is_auto = is_auto_at(*zero, "reduce_bucket_size");
+    if (stage == 3) read_partition(*zero, options);
+  }
+
+  static void read_partition(const JsonValue& zero, DeepSpeedOptions& options) {
+    PartitionSettings& p = options.partition;
+    const std::pair<const char*, std::int64_t*> keys[] = {
+        {"stage3_prefetch_bucket_size", &p.prefetch_elements},
+        {"stage3_max_live_parameters", &p.live_elements},
+        {"stage3_max_reuse_distance", &p.reuse_elements},
+        {"stage3_param_persistence_threshold", &p.persistence_elements},
+        {"sub_group_size", &p.part_elements}};
+    for (const auto& [key, elements] : keys) *elements = whole_at(zero, key, 0).value_or(*elements);
+    options.prefetch_is_auto = is_auto_at(zero, "stage3_prefetch_bucket_size");
+    options.persistence_is_auto = is_auto_at(zero, "stage3_param_persistence_threshold");
+    for (const char* key :
+         {"zero_quantized_weights", "zero_quantized_gradients", "zero_quantized_nontrainable_weights"})
+      if (flag_at(zero, key, false))
+        refuse_at(zero, key, std::string("ZeRO++'s \"") + key + "\" is not planned", "false is the default");
+    if (whole_at(zero, "zero_hpz_partition_size", 1).value_or(1) > 1)
+      refuse_at(zero, "zero_hpz_partition_size", "ZeRO++'s secondary partitions are not planned", "1 is the default");
+    for (const char* key : {"stage3_model_persistence_threshold", "stage3_module_granularity_threshold"})
+      if (whole_at(zero, key, 0)) refuse_at(zero, key, std::string("\"") + key + "\" is not planned", "leave it out");
   }
 
   static void refuse_offload(const JsonValue& zero, const char* key) {

@@ -135,6 +135,7 @@ void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
   s.partitions_gradients = o.stage > 1;
   s.overlaps_reductions = o.overlaps;
   if (o.bucket_elements) s.reduce_bucket_elements = *o.bucket_elements;
+  s.partition = o.partition;
 }
 
 }  // namespace
@@ -147,6 +148,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   Strategy s;
   s.gpus = whole_number("--gpus", o.gpus, 1, kMostGpus);
   s.data = o.zero.empty() ? DataParallel::ddp : data_parallel_kind(o.zero);
+  s.overlaps_reductions = s.data == DataParallel::zero3;
   s.tensor = number_or("--tp", o.tensor, 1, 1, kMostGpus);
   s.pipeline = number_or("--pp", o.pipeline, 1, 1, kMostGpus);
   if (s.gpus % (s.tensor * s.pipeline) != 0)

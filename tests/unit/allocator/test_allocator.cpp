@@ -218,6 +218,23 @@ TEST_CASE("allocator: inactive split bytes are what is free in segments in use")
   CHECK(b.allocator.peak_inactive_split_bytes() == 17 * kMiB);
 }
 
+TEST_CASE("allocator: what another stream has used is free when the next block is asked for") {
+  // DeviceCachingAllocator::free, whose stream_uses are not empty: allocated_bytes at once, all else in process_events,
+  // which malloc calls first.
+  Bench b;
+  const BlockId first = b.allocate(3 * kMiB);
+  b.allocator.release_later(first);
+  CHECK_EQ(b.allocator.allocated_bytes(), 0);
+  CHECK_EQ(b.allocator.requested_bytes(), 3 * kMiB);
+  const BlockId second = b.allocate(2 * kMiB);
+  CHECK_EQ(b.place(second), 0);  // where the first one was
+  CHECK_EQ(b.allocator.requested_bytes(), 2 * kMiB);
+  CHECK_EQ(b.allocator.peak_allocated_bytes(), 3 * kMiB);
+  b.allocator.release_later(second);
+  b.allocator.empty_cache();  // waits for events
+  CHECK_EQ(b.allocator.reserved_bytes(), 0);
+}
+
 TEST_CASE("allocator: empty_cache gives back segments that are wholly free") {
   Bench b;
   const BlockId kept = b.allocate(kKiB);

@@ -53,6 +53,24 @@ TEST_CASE("\"auto\" is what the flags say") {
   CHECK_FALSE(strategy_of(flags.several)->partitions_gradients);
 }
 
+TEST_CASE("stage 3 gathers ahead as its config says") {
+  const Flags flags = read(R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "sub_group_size": 1e8,
+      "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_max_live_parameters": 2e9,
+      "stage3_max_reuse_distance": 3e8, "stage3_param_persistence_threshold": 5000}})");
+  const DeepSpeedOptions& options = *flags.several.deepspeed_options;
+  CHECK(options.overlaps);  // stage 3's default
+  CHECK(options.bucket_is_auto);
+  CHECK(options.prefetch_is_auto);
+  CHECK_FALSE(options.persistence_is_auto);
+  const Strategy strategy = *strategy_of(flags.several);
+  CHECK_EQ(strategy.data, DataParallel::zero3);
+  CHECK(strategy.overlaps_reductions);
+  CHECK_EQ(strategy.partition.live_elements, 2'000'000'000);
+  CHECK_EQ(strategy.partition.reuse_elements, 300'000'000);
+  CHECK_EQ(strategy.partition.persistence_elements, 5000);
+  CHECK_EQ(strategy.partition.part_elements, 100'000'000);
+}
+
 TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place") {
   const auto refused = [](const std::string& text, const std::string& message) {
     try {
@@ -71,6 +89,9 @@ TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place"
   refused(R"({"zero_optimization": {"stage": 1.5}})", "a whole number from 0");
   refused(R"({"zero_optimization": {"stage": "two"}})", "is a number or \"auto\"");
   refused(R"({"zero_optimization": {"stage": 1}})", "in bf16");
+  refused(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}})", "secondary partitions");
+  refused(R"({"zero_optimization": {"stage": 3, "stage3_prefetch_bucket": 8}})",
+          "did you mean \"stage3_prefetch_bucket_size\"?");
   refused(R"({"bf16": true, "zero_optimization": {"stage": 2}})", "is an object, not");
   refused(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
           "\"offload_optimizer\" is not planned");
