@@ -1,6 +1,7 @@
 #include "tools/options/deepspeed_config.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -144,10 +145,9 @@ class Reader {
     read_batch();
     const std::optional<double> clip = number_at(root_, "gradient_clipping");
     if (clip && *clip > 0 && run_.clip.empty()) run_.clip = root_.find("gradient_clipping")->text;
-    for (const char* key : {"optimizer", "amp"})
-      if (root_.find(key) != nullptr)
-        refuse_at(root_, key, std::string("DeepSpeed's own \"") + key + "\" is not planned",
-                  "leave it out of the file, as for an optimizer of torch.optim's: --opt adamw");
+    read_optimizer();
+    if (root_.find("amp") != nullptr)
+      refuse_at(root_, "amp", "apex's \"amp\" is not planned", "\"bf16\": {\"enabled\": true}");
   }
 
  private:
@@ -195,6 +195,26 @@ class Reader {
       refuse_at(zero, "zero_hpz_partition_size", "ZeRO++'s secondary partitions are not planned", "1 is the default");
     for (const char* key : {"stage3_model_persistence_threshold", "stage3_module_granularity_threshold"})
       if (whole_at(zero, key, 0)) refuse_at(zero, key, std::string("\"") + key + "\" is not planned", "leave it out");
+  }
+
+  // _configure_basic_optimizer() (deepspeed/runtime/engine.py): FusedAdam, one kernel over all as torch.optim's fused
+  // one has it, unless "torch_adam" says otherwise.
+  void read_optimizer() {
+    const JsonValue* const optimizer = object_at(root_, "optimizer");
+    if (optimizer == nullptr) return;
+    const JsonValue* const type = optimizer->find("type");
+    std::string word = type != nullptr && type->kind == JsonKind::string ? type->text : "";
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (word != "adam" && word != "adamw")
+      throw Error("of DeepSpeed's own optimizers, Adam and AdamW are planned")
+          .at(type == nullptr ? optimizer->mark : type->mark)
+          .help("leave \"optimizer\" out of the file, as for one of torch.optim's: --opt sgd");
+    const JsonValue* const params = object_at(*optimizer, "params");
+    const bool of_torch = params != nullptr && flag_at(*params, "torch_adam", false);
+    const bool adamw = word == "adamw" || params == nullptr || flag_at(*params, "adam_w_mode", true);
+    if (run_.optimizer.empty() || (run_.optimizer != "adam" && run_.optimizer != "adamw"))
+      set("--opt", run_.optimizer, adamw ? "adamw" : "adam", *optimizer);
+    if (!of_torch) set("--opt-impl", run_.optimizer_impl, "fused", *optimizer);
   }
 
   static void refuse_offload(const JsonValue& zero, const char* key) {

@@ -71,6 +71,16 @@ TEST_CASE("stage 3 gathers ahead as its config says") {
   CHECK_EQ(strategy.partition.part_elements, 100'000'000);
 }
 
+TEST_CASE("DeepSpeed's Adam is one kernel over all") {
+  const auto read_optimizer = [](const std::string& optimizer) {
+    return read(R"({"zero_optimization": {"stage": 2}, "optimizer": )" + optimizer + "}").run;
+  };
+  CHECK_EQ(read_optimizer(R"({"type": "AdamW", "params": {"lr": "auto"}})").optimizer, "adamw");
+  CHECK_EQ(read_optimizer(R"({"type": "AdamW"})").optimizer_impl, "fused");
+  CHECK_EQ(read_optimizer(R"({"type": "Adam", "params": {"adam_w_mode": false}})").optimizer, "adam");
+  CHECK_EQ(read_optimizer(R"({"type": "Adam", "params": {"torch_adam": true}})").optimizer_impl, "");
+}
+
 TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place") {
   const auto refused = [](const std::string& text, const std::string& message) {
     try {
@@ -96,7 +106,7 @@ TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place"
   refused(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
           "\"offload_optimizer\" is not planned");
   refused(R"({"zero_optimization": {"stage": 2, "contiguous_gradients": false}})", "not contiguous");
-  refused(R"({"optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2}})", "DeepSpeed's own \"optimizer\"");
+  refused(R"({"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {"stage": 2}})", "Adam and AdamW are planned");
   refused(R"({"bf16": {"enabled": true}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}})",
           "--precision says bf16, and the file fp16");
 }
