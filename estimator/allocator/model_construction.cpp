@@ -57,6 +57,7 @@ class WeightMaker {
 
 void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, CollectivePrograms& collectives) {
   WeightMaker weights(graph, blocks, collectives);
+  collectives.run_construction(0);
   const auto placed = static_cast<std::size_t>(std::ranges::count(graph.initialization, kResultAllocation));
   const std::size_t added = graph.adapters.size() + graph.saved_modules.size();
   const std::size_t first = graph.model_storage.size() - added - placed;

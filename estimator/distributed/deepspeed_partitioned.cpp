@@ -1,7 +1,6 @@
 #include "estimator/distributed/deepspeed_partitioned.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "estimator/base/integers.h"
@@ -9,7 +8,9 @@
 #include "estimator/distributed/deepspeed_gradients.h"
 #include "estimator/distributed/module_calls.h"
 #include "estimator/distributed/parameter_coordinator.h"
+#include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/saved_views.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan {
 namespace {
@@ -33,14 +34,14 @@ class PartitionedWriter {
         calls_(module_calls(graph, schedules.front())),
         views_(saved_views(graph, schedules.front())),
         coordinator_(graph, calls_, strategy, writer_) {
-    for (std::int32_t* slot : {&bucket_, &reduced_, &flat_, &gradient_, &scaled_, &loss_, &old_norm_})
+    for (std::int32_t* slot : {&reduced_, &flat_, &gradient_, &scaled_, &loss_, &old_norm_, &back_})
       *slot = writer_.new_slot();
     for (std::size_t i = 0; i < parts_.size() + kNormsBeside; ++i) norms_.push_back(writer_.new_slot());
   }
 
   CollectiveMemory write() {
     writer_.memory().clips_within_step = true;
-    construct();
+    write_partitioned_construction(graph_, parts_, strategy_, size_, writer_);
     std::vector<MicroBatch> step{MicroBatch::first};
     if (micro_batches_ > 2) step.push_back(MicroBatch::middle);
     if (micro_batches_ > 1) step.push_back(MicroBatch::last);
@@ -54,77 +55,10 @@ class PartitionedWriter {
   }
 
  private:
-  // --- construction -------------------------------------------------------------------------------------------------
-
-  // What is trained is cut out of each parameter, and laid together by way of the host (defragment()).
-  void construct() {
-    const Range events = writer_.written([&] {
-      const std::vector<std::int32_t> cut = cut_parameters();
-      const std::int32_t flags = writer_.new_slot(), overflow = writer_.new_slot();
-      writer_.allocate(flags, 1, Category::buffers);  // inf_or_nan_tracker, and _dummy_overflow_buf
-      writer_.allocate(overflow, 4, Category::buffers);
-      for (const std::int32_t slot : cut) writer_.free(slot);
-      writer_.empty_cache();
-      writer_.allocate(writer_.new_slot(), all_elements() * size_, Category::parameters);
-      make_masters();
-      writer_.allocate(bucket_, strategy_.reduce_bucket_elements * size_, Category::gradients);
-      writer_.allocate(writer_.new_slot(), all_elements() * size_, Category::gradients);
-      gather_each();
-    });
-    writer_.memory().construction.push_back(
-        {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), events});
-  }
-
-  std::vector<std::int32_t> cut_parameters() {
-    std::vector<std::int32_t> trained;
-    for (const ParameterTensor& p : graph_.parameters) {
-      const Tensor& t = graph_.tensor(p.tensor);
-      const std::int32_t slot = writer_.new_slot();
-      writer_.allocate(slot, partition_elements(t.shape, ranks_) * size_of(t.dtype), Category::parameters);
-      writer_.free_buffer(t.buffer);
-      if (p.trainable) trained.push_back(slot);
-    }
-    return trained;
-  }
-
-  // _create_fp32_partitions() and initialize_optimizer_states(): each is converted, while the last one's name still
-  // holds it, and cloned; then a gradient of zeros.
-  void make_masters() {
-    std::int64_t largest = 0;
-    std::int32_t last = kNone;
-    for (const PartitionedPart& part : parts_) {
-      const std::int64_t bytes = part.elements() * kFp32Bytes;
-      largest = std::max(largest, bytes);
-      const std::int32_t converted = writer_.new_slot();
-      writer_.allocate(converted, bytes, Category::optimizer_state);
-      if (last != kNone) writer_.free(last);
-      last = converted;
-      writer_.allocate(writer_.new_slot(), bytes, Category::optimizer_state);
-    }
-    writer_.free(last);
-    writer_.allocate(gradient_, largest, Category::gradients);
-    writer_.free(gradient_);
-  }
-
-  // create_reduce_and_remove_grad_hooks()
-  void gather_each() {
-    for (const ParameterTensor& p : graph_.parameters) {
-      const Tensor& t = graph_.tensor(p.tensor);
-      if (!p.trainable) continue;
-      writer_.allocate(flat_, partition_elements(t.shape, ranks_) * ranks_ * size_of(t.dtype), Category::parameters);
-      writer_.free(flat_);
-    }
-  }
-
-  std::int64_t all_elements() const {
-    std::int64_t all = 0;
-    for (const PartitionedPart& part : parts_) all += part.elements();
-    return all;
-  }
-
   // --- forward and backward -----------------------------------------------------------------------------------------
 
   void micro_batch(std::size_t round, MicroBatch kind) {
+    last_ = kind == MicroBatch::last || micro_batches_ == 1;
     schedule_ = &schedules_[kind == MicroBatch::first ? 0 : schedules_.size() - 1];
     writer_.of_micro_batch(kind, round);
     writer_.memory().rounds[round][static_cast<std::size_t>(kind)].clear();
@@ -171,8 +105,8 @@ class PartitionedWriter {
 
   // reduce_independent_p_g_buckets_and_remove_grads: into the bucket, on the stream of reductions.
   void take(std::size_t gradient) {
-    const Tensor& t = graph_.tensor(graph_.parameters[index(schedule_->with_gradient[gradient])].tensor);
-    const std::int64_t elements = t.shape.elements();
+    const std::int32_t number = schedule_->with_gradient[gradient];
+    const std::int64_t elements = graph_.tensor(graph_.parameters[index(number)].tensor).shape.elements();
     const BufferId buffer = schedules_.front().gradient_of[gradient];
     if (filled_ + elements > strategy_.reduce_bucket_elements && filled_ > 0) reduce();
     if (filled_ + elements <= strategy_.reduce_bucket_elements)
@@ -180,7 +114,7 @@ class PartitionedWriter {
     else
       too_large_ = buffer;
     filled_ += elements;
-    waiting_.push_back(&t.shape);
+    waiting_.push_back(number);
   }
 
   void free_gradient(BufferId buffer) {
@@ -196,11 +130,13 @@ class PartitionedWriter {
     if (waiting_.empty()) return;
     std::vector<std::int32_t> paddings;
     std::int64_t elements = 0;
-    for (const Shape* shape : waiting_) elements += partition_elements(*shape, ranks_) * ranks_;
-    const bool copies = waiting_.size() > 1 || elements != waiting_.front()->elements();
+    std::vector<const Shape*> shapes;
+    for (const std::int32_t p : waiting_) shapes.push_back(&graph_.tensor(graph_.parameters[index(p)].tensor).shape);
+    for (const Shape* shape : shapes) elements += partition_elements(*shape, ranks_) * ranks_;
+    const bool copies = shapes.size() > 1 || elements != shapes.front()->elements();
     if (copies) {
       for (std::int64_t rank = 0; rank < ranks_; ++rank)
-        for (const Shape* shape : waiting_) {
+        for (const Shape* shape : shapes) {
           const std::int64_t each = partition_elements(*shape, ranks_);
           const std::int64_t has = std::clamp<std::int64_t>(shape->elements() - rank * each, 0, each);
           if (has < each)
@@ -210,10 +146,43 @@ class PartitionedWriter {
       writer_.allocate(reduced_, elements * size_, Category::gradients, stream());
     }
     for (const std::int32_t slot : paddings) writer_.free(slot);
+    if (strategy_.offloads) take_to_host();
     if (too_large_ != kNone) free_gradient(std::exchange(too_large_, kNone));
     if (copies) writer_.free(reduced_);
     waiting_.clear();
     filled_ = 0;
+  }
+
+  // partition_grads(), of each partition that has something of its parameter: it has been copied to the host, and comes
+  // back. Before the optimizer steps its norm is taken, of so many elements at a time, and it goes there in fp32.
+  void take_to_host() {
+    constexpr std::int64_t kNormElements = 250'000'000;  // _constant_buffered_norm2
+    std::ranges::sort(waiting_);
+    for (const std::int32_t p : waiting_) {
+      const Shape& shape = graph_.tensor(graph_.parameters[index(p)].tensor).shape;
+      const std::int64_t elements = partition_elements(shape, ranks_);
+      if (elements * strategy_.rank >= shape.elements()) continue;
+      writer_.allocate(back_, elements * size_, Category::gradients, stream());
+      if (last_) {
+        for (std::int64_t done = 0; done < elements; done += kNormElements)
+          take_norm(std::min(elements - done, kNormElements));
+        norms_of_gradients_.push_back(writer_.new_slot());
+        writer_.allocate(norms_of_gradients_.back(), kFp64Bytes, Category::gradients, stream());
+        writer_.allocate(flat_, elements * kFp32Bytes, Category::gradients, stream());
+        writer_.free(flat_);
+      }
+      writer_.free(back_);
+    }
+  }
+
+  void take_norm(std::int64_t elements) {
+    writer_.allocate(flat_, elements * kFp64Bytes, Category::gradients, stream());
+    for (const std::int64_t bytes :
+         reduction_scratch({elements}, 1, DType::fp64, DType::fp64, gpu_, ReductionKind::mean)) {
+      writer_.allocate(gradient_, bytes, Category::scratch, stream());
+      writer_.free(gradient_);
+    }
+    writer_.free(flat_);
   }
 
   std::int32_t stream() const { return strategy_.overlaps_reductions ? kScatterStream : 0; }
@@ -221,6 +190,7 @@ class PartitionedWriter {
   // --- optimizer ----------------------------------------------------------------------------------------------------
 
   void optimizer() {
+    if (strategy_.offloads) return step_on_host();
     writer_.memory().before_optimizer = writer_.written([&] {
       coordinator_.release_all();
       for (const PartitionedPart& part : parts_) write_norms(part.each, gpu_, writer_);
@@ -235,6 +205,18 @@ class PartitionedWriter {
       for (const std::int32_t slot : norms_) writer_.free(slot);
       writer_.free(old_norm_);
       writer_.allocate(old_norm_, kFp64Bytes, Category::gradients);  // _global_grad_norm, until the next one is there
+    });
+  }
+
+  void step_on_host() {
+    writer_.memory().before_optimizer = writer_.written([&] {
+      coordinator_.release_all();
+      for (std::size_t i = 0; i < kNormsBeside; ++i) writer_.allocate(norms_[i], kFp64Bytes, Category::gradients);
+      for (std::size_t i = 0; i < kNormsBeside; ++i) writer_.free(norms_[i]);  // a square, and the sum
+    });
+    writer_.memory().after_optimizer = writer_.written([&] {
+      for (const std::int32_t slot : norms_of_gradients_) writer_.free(slot);
+      coordinator_.gather_persistent();
     });
   }
 
@@ -256,28 +238,16 @@ class PartitionedWriter {
   std::vector<SavedView> views_;
   CollectiveWriter writer_;
   ParameterCoordinator coordinator_;
-  std::int32_t bucket_ = 0, reduced_ = 0, flat_ = 0, gradient_ = 0, scaled_ = 0, loss_ = 0, old_norm_ = 0;
-  std::vector<std::int32_t> norms_;  // slots: one a part, and kNormsBeside
+  std::int32_t reduced_ = 0, flat_ = 0, gradient_ = 0, scaled_ = 0, loss_ = 0, old_norm_ = 0, back_ = 0;
+  std::vector<std::int32_t> norms_of_gradients_;  // slots, of a step that the host takes
+  std::vector<std::int32_t> norms_;               // slots: one a part, and kNormsBeside
+  bool last_ = false;                             // micro-batch of a step
   std::int64_t filled_ = 0;
-  std::vector<const Shape*> waiting_;  // of gradients in the bucket
+  std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
   BufferId too_large_ = kNone;         // one that it has no room for
 };
 
 }  // namespace
-
-std::int64_t PartitionedPart::elements() const { return std::accumulate(each.begin(), each.end(), std::int64_t{0}); }
-
-std::vector<PartitionedPart> partitioned_parts(const Graph& graph, const Strategy& strategy) {
-  std::vector<PartitionedPart> parts;
-  bool full = true;
-  for (const ParameterTensor& p : graph.parameters) {
-    if (!p.trainable) continue;
-    if (full) parts.emplace_back();
-    parts.back().each.push_back(partition_elements(graph.tensor(p.tensor).shape, strategy.ranks()));
-    full = parts.back().elements() >= strategy.partition.part_elements;
-  }
-  return parts;
-}
 
 CollectiveMemory partitioned_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
                                     const RunConfig& run, const Gpu& gpu) {
@@ -288,14 +258,16 @@ StateBytes partitioned_states(const Graph& graph, const Strategy& strategy, cons
                               std::int64_t optimizer_bytes) {
   StateBytes states;
   std::int64_t trained = 0;
+  const std::int64_t parts = strategy.offloads_parameters ? 0 : 1, whole = strategy.ranks();
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
     const std::int64_t part = partition_elements(t.shape, strategy.ranks());
-    states.parameters = checked_add(states.parameters, checked_mul(part, size_of(t.dtype)));
+    states.parameters = checked_add(states.parameters, checked_mul(parts * part, size_of(t.dtype)));
     if (t.shape.elements() <= strategy.partition.persistence_elements)
-      states.parameters = checked_add(states.parameters, checked_mul(part * strategy.ranks(), size_of(t.dtype)));
+      states.parameters = checked_add(states.parameters, checked_mul(part * whole, size_of(t.dtype)));
     if (p.trainable) trained = checked_add(trained, part);
   }
+  if (strategy.offloads) return states;
   states.gradients = checked_mul(trained, size_of(run.precision));
   states.optimizer_state = checked_add(optimizer_bytes, checked_mul(trained, kFp32Bytes));
   return states;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/collective_memory.h"
@@ -15,14 +14,6 @@
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
-
-/// Trained parameters in the order of Graph::parameters, cut where a part has PartitionSettings::part_elements: the
-/// optimizer steps one part after another, each as one tensor.
-struct PartitionedPart {
-  std::vector<std::int64_t> each;  // elements of the rank's partition of each parameter
-  std::int64_t elements() const;
-};
-std::vector<PartitionedPart> partitioned_parts(const Graph& graph, const Strategy& strategy);
 
 /// Each parameter is divided among the ranks, and so are its gradient and its fp32 copy; parameters come and go as
 /// parameter_coordinator.h says. Gradients go into a bucket of Strategy::reduce_bucket_elements as they come; a full

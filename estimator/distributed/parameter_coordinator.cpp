@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/partitioned_construction.h"
 
 namespace gpuplan {
 namespace {
@@ -13,16 +14,13 @@ constexpr std::int32_t kNever = INT32_MIN;
 
 }  // namespace
 
-std::int64_t partition_elements(const Shape& shape, std::int64_t ranks) {
-  return shape.elements() / ranks + (shape.elements() % ranks == 0 ? 0 : 1);
-}
-
 ParameterCoordinator::ParameterCoordinator(const Graph& graph, const ModuleCalls& calls, const Strategy& strategy,
                                            CollectiveWriter& writer)
     : calls_(calls),
       settings_(strategy.partition),
       ranks_(strategy.ranks()),
       gather_stream_(strategy.overlaps_reductions ? kParameterStream : 0),
+      from_host_(strategy.offloads_parameters),
       writer_(writer) {
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
@@ -133,12 +131,35 @@ void ParameterCoordinator::gather(std::vector<std::int32_t> parameters) {
     all.buffer = take_slot();
     writer_.allocate(all.buffer, bytes, Category::parameters, gather_stream_);
   }
+  bring(parameters, gather_stream_);
+  if (parameters.size() == 1)
+    all.brought = std::exchange(brought_, {});  // the collective has it until it is waited for
+  else
+    let_go_of(brought_);
   all.parameters = std::move(parameters);
   gathers_.push_back(std::move(all));
 }
 
+// ds_tensor.to(device): partitions are there while they are gathered, and the list of them lets go of the last one
+// first.
+void ParameterCoordinator::bring(const std::vector<std::int32_t>& parameters, std::int32_t stream) {
+  if (!from_host_) return;
+  for (const std::int32_t p : parameters) {
+    const Parameter& own = parameters_[index(p)];
+    brought_.push_back(take_slot());
+    writer_.allocate(brought_.back(), own.padded / ranks_ * own.size, Category::parameters, stream);
+  }
+}
+void ParameterCoordinator::let_go_of(std::vector<std::int32_t>& brought) {
+  for (; !brought.empty(); brought.pop_back()) {
+    writer_.free(brought.back());
+    free_slots_.push_back(brought.back());
+  }
+}
+
 // AllGatherCoalescedHandle.wait()
 void ParameterCoordinator::copy_out(Gather& all) {
+  let_go_of(all.brought);
   if (std::exchange(all.copied_out, true) || all.buffer == kNone) return;
   for (const std::int32_t p : all.parameters) {
     const Parameter& own = parameters_[index(p)];
@@ -232,12 +253,17 @@ void ParameterCoordinator::release_all() {
 
 // DeepSpeedZeroOptimizer_Stage3._post_step(), on the current stream.
 void ParameterCoordinator::gather_persistent() {
-  for (Parameter& p : parameters_) {
-    if (!p.stays) continue;
+  std::vector<std::int32_t> persistent;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].stays) persistent.push_back(static_cast<std::int32_t>(i));
+  bring(persistent, 0);
+  for (const std::int32_t number : persistent) {
+    Parameter& p = parameters_[index(number)];
     writer_.allocate(p.slot, p.padded * p.size, Category::parameters);
     p.status = Status::there;
     p.on_stream = false;
   }
+  let_go_of(brought_);
 }
 
 }  // namespace gpuplan

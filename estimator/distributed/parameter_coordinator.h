@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "estimator/base/integers.h"
@@ -20,9 +19,6 @@
 #include "estimator/graph/graph.h"
 
 namespace gpuplan {
-
-/// Of one parameter, divided equally among `ranks`, with padding.
-std::int64_t partition_elements(const Shape& shape, std::int64_t ranks);
 
 class ParameterCoordinator {
  public:
@@ -61,6 +57,7 @@ class ParameterCoordinator {
   struct Gather {                 // several parameters in one buffer
     std::int32_t buffer = kNone;  // slot; kNone where it is one parameter's own
     std::vector<std::int32_t> parameters;
+    std::vector<std::int32_t> brought;  // slots of what came from the host
     std::size_t waited_for = 0;  // of them, each by its module
     bool copied_out = false;
   };
@@ -71,6 +68,8 @@ class ParameterCoordinator {
   void fetch(std::int32_t module);
   void prefetch();
   void gather(std::vector<std::int32_t> parameters);
+  void bring(const std::vector<std::int32_t>& parameters, std::int32_t stream);
+  void let_go_of(std::vector<std::int32_t>& brought);
   void copy_out(Gather& all);
   void wait_for(std::int32_t parameter);
   void release(std::int32_t module);
@@ -82,11 +81,13 @@ class ParameterCoordinator {
   const PartitionSettings& settings_;
   std::int64_t ranks_;
   std::int32_t gather_stream_;
+  bool from_host_;
   CollectiveWriter& writer_;
   std::vector<Parameter> parameters_;
   std::vector<Gather> gathers_;
   std::int32_t take_slot();
 
+  std::vector<std::int32_t> brought_;  // slots of partitions that came from the host
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> order_;  // modules, by step
   std::vector<Use> uses_;            // of order_

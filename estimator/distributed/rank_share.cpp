@@ -8,7 +8,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/deepspeed_memory.h"
-#include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/shard_sizes.h"
 
 namespace gpuplan {

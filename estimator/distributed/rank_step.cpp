@@ -43,6 +43,16 @@ void make_on_meta(Graph& graph, std::vector<Schedule>& micro_batches) {
       for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
 }
 
+// zero.Init() makes in half precision what a module asks for in fp32, such as the frequencies of a rotary embedding.
+void narrow_buffers(Graph& graph, DType precision, std::vector<Schedule>& micro_batches) {
+  for (const BufferTensor& b : graph.named_buffers) {
+    const Tensor& t = graph.tensor(b.tensor);
+    if (t.dtype != DType::fp32) continue;
+    for (Schedule& s : micro_batches)
+      s.buffers[index(t.buffer)].bytes = s.buffers[index(t.buffer)].bytes / size_of(t.dtype) * size_of(precision);
+  }
+}
+
 // A weight that is tied is emptied at each of its places, and the last one stays.
 CollectiveMemory empty_tied(const Graph& graph) {
   CollectiveWriter writer;
@@ -124,7 +134,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
     computed.engine_divides_loss = true;
-    computed.buffer_type = DType::fp32;
+    // zero.Init() makes buffers in the type of the parameters.
+    if (strategy.data != DataParallel::zero3 || !strategy.made_partitioned) computed.buffer_type = DType::fp32;
   }
   return computed;
 }
@@ -156,6 +167,8 @@ void share_step(RankStep& step) {
   } else if (runs_deepspeed) {
     const auto memory = strategy.data == DataParallel::zero3 ? partitioned_memory : deepspeed_memory;
     step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
+    if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
+      narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);

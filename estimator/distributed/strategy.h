@@ -44,7 +44,9 @@ struct Strategy {
   /// nothing: as they are stored, and as gradients come.
   std::optional<DType> param_type, reduce_type;
   std::int64_t replicas = 1;  // HSDP's: so many groups of ranks, each of which shares the model
-  bool offloads = false;      // CPUOffloadPolicy: shards, their gradients and the optimizer are on the host
+  /// FSDP2's CPUOffloadPolicy: shards, their gradients and the optimizer are on the host. DeepSpeed's
+  /// "offload_optimizer": gradients and the optimizer are; "offload_param": partitions, too.
+  bool offloads = false, offloads_parameters = false;
   bool reduces_last = false;  // set_requires_gradient_sync(False) before all but the last micro-batch
   /// Of FSDP2's units, the root first: whether its parameters go after the forward.
   bool reshards(std::size_t unit, std::size_t units) const {
@@ -63,6 +65,9 @@ struct Strategy {
   /// gathers and reduces on one each.
   bool overlaps_reductions = false;
   PartitionSettings partition;
+  /// The model of stage 3 is made under deepspeed.zero.Init, as transformers and Accelerate make it: each parameter is
+  /// cut when its module is there.
+  bool made_partitioned = true;
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 

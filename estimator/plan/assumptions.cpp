@@ -100,10 +100,15 @@ class Collector {
     add("context",
         "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
-    if (strategy.data == DataParallel::zero3 && !by_definition(run_, strategy))
+    if (strategy.data == DataParallel::zero3 && !by_definition(run_, strategy)) {
+      if (strategy.made_partitioned)
+        add("zero_init",
+            "the model is made under deepspeed.zero.Init, as transformers and Accelerate do it; without that all of it "
+            "is on the GPU first");
       add("deepspeed",
           "a module of DeepSpeed's stage 3 waits for its parameters in the order of a Python set, which differs "
           "from run to run: that which takes the most is planned");
+    }
     if (by_definition(run_, strategy))
       add("deepspeed", "ZeRO stages 2 and 3 are planned by definition, without DeepSpeed's own buffers");
   }

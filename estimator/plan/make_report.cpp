@@ -6,6 +6,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
+#include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/schedule/backward.h"
@@ -80,6 +81,21 @@ void tell_shards_from_host(const Plan& p, Report& r) {
   }
 }
 
+// DeepSpeed's stage 3: each gradient of a partition goes to the host and comes back, and goes again in fp32 once they
+// are summed; stepped partitions come back, and of those that are there for good each of two gathers brings them.
+void tell_partitions_on_host(const Plan& p, Report& r) {
+  constexpr std::int64_t kFp32 = 4;
+  const RankStep& step = p.step;
+  for (const ParameterTensor& parameter : step.graph.parameters) {
+    const Tensor& t = step.graph.tensor(parameter.tensor);
+    const std::int64_t elements = partition_elements(t.shape, step.strategy.ranks());
+    const std::int64_t each = checked_mul(elements * size_of(t.dtype), step.run.micro_batches);
+    const std::int64_t brought = step.strategy.offloads_parameters ? 2 * each : elements * size_of(t.dtype);
+    r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, each + elements * kFp32);
+    r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, each + brought);
+  }
+}
+
 // What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
 void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
   if (r.run.mode == Mode::infer) return;
@@ -89,6 +105,7 @@ void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
     r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
   }
   if (!r.run.offload_optimizer) return;
+  if (p.step.strategy.is_deepspeed()) return tell_partitions_on_host(p, r);
   if (p.step.strategy.offloads) return tell_shards_from_host(p, r);
   for (const std::int32_t i : p.step.schedule().with_gradient) {
     const Tensor& t = p.step.graph.tensors[index(p.step.graph.parameters[index(i)].tensor)];

@@ -262,8 +262,9 @@ def main():
     meter = Meter()
     meter.marks = [] if trace else None
     if kind.way == "deepspeed":
-        from deepspeed_engine import Engine
-        made, _, batch_of = MODELS[name]()
+        from deepspeed_engine import Engine, made_partitioned
+        with made_partitioned(kind, size):
+            made, _, batch_of = MODELS[name]()
         model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
     else:

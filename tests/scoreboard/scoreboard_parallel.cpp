@@ -63,6 +63,7 @@ Strategy strategy_of(const json& r) {
     const bool divides = kind.number("stage") == 3;
     s.data = divides ? DataParallel::zero3 : DataParallel::zero2;
     s.partitions_gradients = kind.number("stage") >= 2;
+    s.made_partitioned = kind.has("init");
     s.overlaps_reductions = divides ? !kind.has("nooverlap") : kind.has("overlap");
     constexpr std::int64_t kMillion = 1'000'000;
     if (kind.has("bucket")) s.reduce_bucket_elements = kind.number("bucket") * kMillion;
@@ -78,7 +79,8 @@ Strategy strategy_of(const json& r) {
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.replicas = kind.number("hsdp");
-  s.offloads = kind.has("offload");
+  s.offloads = kind.has("offload") || kind.has("offoptimizer");
+  s.offloads_parameters = kind.has("offparam");
   s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
   s.tensor = kind.number("tp");

@@ -160,7 +160,6 @@ class Reader {
     if (stage == 0 || stage > 3)
       throw Error("stages 1 to 3 of ZeRO are planned, and this is " + std::to_string(stage)).at(zero->mark);
     set("--zero", several_.zero, std::to_string(stage), *zero);
-    for (const char* key : {"offload_optimizer", "offload_param"}) refuse_offload(*zero, key);
     if (!flag_at(*zero, "contiguous_gradients", true))
       refuse_at(*zero, "contiguous_gradients", "buckets that are not contiguous are not planned",
                 "true is the default");
@@ -170,6 +169,11 @@ class Reader {
       refuse_at(*zero, "round_robin_gradients", "gradients in turns are not planned", "false is the default");
     DeepSpeedOptions& options = several_.deepspeed_options.emplace();
     options.stage = stage;
+    options.offloads = offloads(*zero, "offload_optimizer", stage);
+    options.offloads_parameters = offloads(*zero, "offload_param", stage);
+    if (options.offloads_parameters && !options.offloads)
+      refuse_at(*zero, "offload_param", "parameters on the host are planned with the optimizer there, too",
+                "\"offload_optimizer\": {\"device\": \"cpu\"}");
     options.overlaps = flag_at(*zero, "overlap_comm", stage == 3);
     options.bucket_elements = whole_at(*zero, "reduce_bucket_size", 1);
     options.bucket_is_auto = is_auto_at(*zero, "reduce_bucket_size");
@@ -217,12 +221,17 @@ class Reader {
     if (!of_torch) set("--opt-impl", run_.optimizer_impl, "fused", *optimizer);
   }
 
-  static void refuse_offload(const JsonValue& zero, const char* key) {
+  // "device" of "offload_optimizer" or "offload_param".
+  static bool offloads(const JsonValue& zero, const char* key, std::int64_t stage) {
     const JsonValue* const offload = object_at(zero, key);
     const JsonValue* const device = offload == nullptr ? nullptr : offload->find("device");
-    if (device == nullptr || (device->kind == JsonKind::string && device->text == "none")) return;
-    refuse_at(zero, key, std::string("DeepSpeed's \"") + key + "\" is not planned",
-              "--fsdp offload=true plans FSDP2's; gpuplan shadow runs the script itself");
+    if (device == nullptr || (device->kind == JsonKind::string && device->text == "none")) return false;
+    if (device->kind != JsonKind::string || (device->text != "cpu" && device->text != "nvme"))
+      throw Error("\"device\" is \"none\", \"cpu\" or \"nvme\"").at(device->mark);
+    if (device->text == "nvme" || stage != 3)
+      refuse_at(*offload, "device", std::string("DeepSpeed's \"") + key + "\" is planned of stage 3, to \"cpu\"",
+                "gpuplan shadow runs the script itself");
+    return true;
   }
 
   void read_precision() {

@@ -136,6 +136,8 @@ void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
   s.overlaps_reductions = o.overlaps;
   if (o.bucket_elements) s.reduce_bucket_elements = *o.bucket_elements;
   s.partition = o.partition;
+  s.offloads = o.offloads;
+  s.offloads_parameters = o.offloads_parameters;
 }
 
 }  // namespace

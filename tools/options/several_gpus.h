@@ -18,8 +18,9 @@ namespace gpuplan {
 struct DeepSpeedOptions {
   std::int64_t stage = 0;
   bool overlaps = false;
-  std::optional<std::int64_t> bucket_elements;  // nothing: DeepSpeed's 5e8
-  PartitionSettings partition;                  // of stage 3
+  bool offloads = false, offloads_parameters = false;  // to the host
+  std::optional<std::int64_t> bucket_elements;         // nothing: DeepSpeed's 5e8
+  PartitionSettings partition;                         // of stage 3
   /// "auto" is said of them: transformers fills in what follows from hidden_size.
   bool bucket_is_auto = false, prefetch_is_auto = false, persistence_is_auto = false;
   bool is_auto() const { return bucket_is_auto || prefetch_is_auto || persistence_is_auto; }

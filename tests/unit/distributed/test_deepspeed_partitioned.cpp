@@ -7,6 +7,7 @@
 #include <string>
 
 #include "estimator/distributed/module_calls.h"
+#include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/saved_views.h"
 #include "estimator/plan/plan.h"
 #include "layers/catalog.h"

@@ -104,7 +104,10 @@ TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place"
           "did you mean \"stage3_prefetch_bucket_size\"?");
   refused(R"({"bf16": true, "zero_optimization": {"stage": 2}})", "is an object, not");
   refused(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
-          "\"offload_optimizer\" is not planned");
+          "\"offload_optimizer\" is planned of stage 3, to \"cpu\"");
+  refused(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})", "to \"cpu\"");
+  refused(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})",
+          "with the optimizer there, too");
   refused(R"({"zero_optimization": {"stage": 2, "contiguous_gradients": false}})", "not contiguous");
   refused(R"({"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {"stage": 2}})", "Adam and AdamW are planned");
   refused(R"({"bf16": {"enabled": true}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}})",
