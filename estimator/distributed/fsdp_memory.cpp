@@ -130,10 +130,12 @@ class FsdpWriter {
       held = unit.members.empty() ? nullptr : &unit;
     };
     writer_.at(Phase::forward, units_[0].of->forward.begin, [&] { unshard(units_[0]); });
-    for (std::size_t u = 1; u < units_.size(); ++u) {
-      const FsdpBlocks& unit = units_[u];
-      writer_.at(Phase::forward, unit.of->forward.begin, [&] { unshard(unit); });
-      if (unit.reshards) writer_.at(Phase::forward, unit.of->forward.end, [&] { reshard(unit); });
+    std::vector<const FsdpBlocks*> order;
+    for (std::size_t u = 1; u < units_.size(); ++u) order.push_back(&units_[u]);
+    std::ranges::stable_sort(order, {}, [](const FsdpBlocks* unit) { return unit->of->forward.begin; });
+    for (const FsdpBlocks* unit : order) {
+      writer_.at(Phase::forward, unit->of->forward.begin, [&] { unshard(*unit); });
+      if (unit->reshards) writer_.at(Phase::forward, unit->of->forward.end, [&] { reshard(*unit); });
     }
     writer_.at(Phase::forward, units_[0].of->forward.end, [&] {
       if (strategy_.reshards_root) reshard(units_[0]);

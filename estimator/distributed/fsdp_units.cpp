@@ -22,6 +22,7 @@ std::string common_path(const std::string& a, const std::string& b) {
 }
 
 struct Blocks {
+  Range ops;  // of Graph::forward_ops, from the first to the last one
   std::vector<std::string> paths;
   std::vector<char> input_has_gradient;
   std::unordered_map<std::string, std::int32_t> of_layer;  // by the layer's path
@@ -31,6 +32,8 @@ Blocks find_blocks(const Graph& graph) {
   Blocks blocks;
   for (const Checkpoint& part : graph.wrapped) {
     const auto block = static_cast<std::int32_t>(blocks.paths.size());
+    if (block == 0) blocks.ops.begin = part.ops.begin;
+    blocks.ops.end = part.ops.end;
     std::string path;
     for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i) {
       const LayerId layer = graph.forward_ops[index(i)].layer;
@@ -45,6 +48,40 @@ Blocks find_blocks(const Graph& graph) {
         std::ranges::any_of(given, [&](TensorId t) { return graph.tensor(t).requires_grad; }) ? 1 : 0);
   }
   return blocks;
+}
+
+bool is_tied(const Graph& graph, const ParameterTensor& p) {
+  const Shape& shape = graph.tensor(p.tensor).shape;
+  return std::ranges::find(graph.tied_shapes, shape) != graph.tied_shapes.end();
+}
+
+// Accelerate's units beside the blocks (utils/fsdp_utils.py, fsdp2_prepare_model): the embedding before them, unless it
+// is tied, and the norm and the head behind them.
+void add_ends(const Graph& graph, Blocks& blocks) {
+  const ParameterTensor* embedding = nullptr;
+  std::vector<std::string> tail;
+  for (const ParameterTensor& p : graph.parameters) {
+    const Layer& layer = graph.layers[index(p.layer)];
+    if (blocks.of_layer.contains(layer.name)) continue;
+    const auto elements = [&](const ParameterTensor& of) { return graph.tensor(of.tensor).shape.elements(); };
+    if (layer.ops.begin >= blocks.ops.end)
+      tail.push_back(layer.name);
+    else if (layer.type == "Embedding" && (embedding == nullptr || elements(*embedding) < elements(p)))
+      embedding = &p;
+  }
+  const bool tied = embedding != nullptr && is_tied(graph, *embedding);
+  if (embedding != nullptr && !tied) {
+    for (auto& [name, block] : blocks.of_layer) ++block;
+    blocks.paths.insert(blocks.paths.begin(), graph.layers[index(embedding->layer)].name);
+    blocks.input_has_gradient.insert(blocks.input_has_gradient.begin(), 0);
+    blocks.of_layer.emplace(blocks.paths.front(), 0);
+  }
+  if (tied) tail.push_back(graph.layers[index(embedding->layer)].name);
+  if (tail.empty()) return;
+  const auto last = static_cast<std::int32_t>(blocks.paths.size());
+  blocks.paths.push_back(tail.front());
+  blocks.input_has_gradient.push_back(tied ? 0 : 1);
+  for (const std::string& name : tail) blocks.of_layer.emplace(name, last);
 }
 
 void include(Range& range, std::int32_t step) {
@@ -86,7 +123,8 @@ CheckpointConfig wrapped_blocks(const Strategy& strategy) {
 }
 
 std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
-  const Blocks blocks = find_blocks(graph);
+  Blocks blocks = find_blocks(graph);
+  if (strategy.wraps_ends && !blocks.paths.empty()) add_ends(graph, blocks);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
   std::vector<FsdpUnit> units(1 + blocks.paths.size());

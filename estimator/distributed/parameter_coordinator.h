@@ -58,7 +58,7 @@ class ParameterCoordinator {
     std::int32_t buffer = kNone;  // slot; kNone where it is one parameter's own
     std::vector<std::int32_t> parameters;
     std::vector<std::int32_t> brought;  // slots of what came from the host
-    std::size_t waited_for = 0;  // of them, each by its module
+    std::size_t waited_for = 0;         // of them, each by its module
     bool copied_out = false;
   };
   struct Use {

@@ -39,7 +39,10 @@ struct Strategy {
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   bool keeps_last_block = false;      // the last one's is false, as torchtitan has it: backward begins with it
   bool reshards_root = false;         // True is said of the root, too, which is gathered again for backward then
-  std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
+  /// The embedding of the inputs is a unit of its own, and so is what follows the last block, which is not resharded;
+  /// a tied embedding belongs to that. As Accelerate 1.15 wraps.
+  bool wraps_ends = false;
+  std::string unit_glob;  // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.
   std::optional<DType> param_type, reduce_type;
@@ -50,7 +53,8 @@ struct Strategy {
   bool reduces_last = false;  // set_requires_gradient_sync(False) before all but the last micro-batch
   /// Of FSDP2's units, the root first: whether its parameters go after the forward.
   bool reshards(std::size_t unit, std::size_t units) const {
-    return reshard_after_forward && unit >= 1 && unit < units && !(keeps_last_block && unit + 1 == units);
+    const bool last = unit + 1 == units;
+    return reshard_after_forward && unit >= 1 && unit < units && !(last && (keeps_last_block || wraps_ends));
   }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none || tensor > 1; }

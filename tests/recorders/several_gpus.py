@@ -115,9 +115,9 @@ class Kind:
 
     ddp:   view (gradient_as_bucket_view), unused (find_unused_parameters)
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
-           hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy)
+           hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    deepspeed: deepspeed_engine.py
+    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
@@ -175,6 +175,17 @@ def in_parallel(model, mesh):
     model.tie_weights()
 
 
+def shard_ends(model, reshards, more):
+    """As Accelerate 1.15 does it beside the blocks (fsdp2_prepare_model): the embedding, and what follows the last block."""
+    body = model.model if hasattr(model, "model") else model.transformer
+    norm = body.norm if hasattr(body, "norm") else body.ln_f
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    tied = embedding.weight is head.weight
+    if not tied:
+        fully_shard(embedding, reshard_after_forward=reshards, **more)
+    fully_shard([norm, embedding, head] if tied else [norm, head], reshard_after_forward=False, **more)
+
+
 def sharded(name, kind):
     with torch.device("meta"):
         model, blocks, batch = MODELS[name]()
@@ -202,6 +213,8 @@ def sharded(name, kind):
     last, root = "last" in kind or "lastroot" in kind, "root" in kind or "lastroot" in kind
     for block in blocks:
         fully_shard(block, reshard_after_forward=block is not blocks[-1] if last else "keep" not in kind, **more)
+    if "ends" in kind:
+        shard_ends(model, "keep" not in kind, more)
     fully_shard(model, reshard_after_forward=True if root else None, **more)
     model.to_empty(device="cpu" if "offload" in kind else "cuda")
     if "offload" in kind:
@@ -261,7 +274,12 @@ def main():
         torch.cuda.memory._record_memory_history(max_entries=1000000, context=None)
     meter = Meter()
     meter.marks = [] if trace else None
-    if kind.way == "deepspeed":
+    if kind.way == "accelerate":
+        from accelerate_engine import Engine
+        made, _, make_batch = MODELS[name]()
+        model = optimizer = Engine(made, optimizer_of(made, opt, kind), kind)
+        built = stat("current")
+    elif kind.way == "deepspeed":
         from deepspeed_engine import Engine, made_partitioned
         with made_partitioned(kind, size):
             made, _, batch_of = MODELS[name]()
@@ -292,7 +310,7 @@ def main():
         if micro_batches > 1 and kind.way != "deepspeed":
             loss = loss / micro_batches
         meter("loss")
-        model.backward(loss) if kind.way == "deepspeed" else loss.backward()
+        model.backward(loss) if kind.way in ("deepspeed", "accelerate") else loss.backward()
         meter("backward")
         if kind.way == "deepspeed" and not last:
             model.step()

@@ -78,6 +78,7 @@ Strategy strategy_of(const json& r) {
   s.reshard_after_forward = !kind.has("keep");
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
+  s.wraps_ends = kind.has("ends");
   s.replicas = kind.number("hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");
