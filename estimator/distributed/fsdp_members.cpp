@@ -49,6 +49,46 @@ void make_shard(const Graph& graph, const FsdpMember& m, const Strategy& strateg
     writer.free_buffer(t.buffer);
 }
 
+// fsdp2_load_full_state_dict(): what comes from the rank that has read it, then the shard. On other ranks a name holds
+// the last one until the next one is there. A tied weight comes once more, in a slot that is returned.
+std::int32_t load_whole(const Graph& graph, const Strategy& strategy, const RunConfig& run, CollectiveWriter& writer) {
+  std::vector<char> is_parameter(graph.tensors.size(), 0);
+  for (const ParameterTensor& p : graph.parameters) is_parameter[index(p.tensor)] = 1;
+  std::int32_t whole = writer.new_slot(), last = writer.new_slot();
+  const std::int32_t shard = writer.new_slot();
+  for (std::size_t i = 0; i < graph.model_storage.size(); ++i) {
+    if (is_parameter[index(graph.model_storage[i])] == 0) continue;
+    const Tensor& t = graph.tensor(graph.model_storage[i]);
+    const std::int64_t size = size_of(stored_type(t.dtype, strategy, run));
+    const auto point = [&](std::size_t made, const auto& write) {
+      writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), writer.written(write)});
+    };
+    point(i, [&] {
+      writer.allocate(whole, t.shape.elements() * size, Category::parameters);
+      if (strategy.rank != 0) writer.free(last);
+    });
+    point(i + 1, [&] {
+      if (strategy.offloads)  // it goes on to the host
+        writer.allocate(shard, shard_of(t.shape, strategy.shards(), strategy.shard()).elements() * size,
+                        Category::parameters);
+      if (strategy.rank == 0) writer.free(whole);
+      writer.free(shard);
+    });
+    if (strategy.rank != 0) std::swap(whole, last);
+  }
+  const auto made = static_cast<std::int32_t>(graph.model_storage.size());
+  const Range again = writer.written([&] {
+    for (const ParameterTensor& p : graph.parameters) {
+      const Tensor& t = graph.tensor(p.tensor);
+      if (std::ranges::find(graph.tied_shapes, t.shape) != graph.tied_shapes.end())
+        writer.allocate(whole, t.shape.elements() * size_of(stored_type(t.dtype, strategy, run)), Category::parameters);
+    }
+    writer.free(last);
+  });
+  writer.memory().construction.push_back({Phase::start, made, again});
+  return whole;
+}
+
 }  // namespace
 
 std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
@@ -78,9 +118,10 @@ std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule
 
 void write_construction(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy,
                         const RunConfig& run, CollectiveWriter& writer) {
+  const std::int32_t whole = strategy.loads_whole ? load_whole(graph, strategy, run, writer) : writer.new_slot();
   std::vector<std::size_t> place(graph.tensors.size());  // in the order that the model is made
   for (std::size_t i = 0; i < graph.model_storage.size(); ++i) place[index(graph.model_storage[i])] = i;
-  for (std::size_t u = 1; u <= units.size(); ++u) {
+  for (std::size_t u = 1; u <= units.size() && !strategy.offloads; ++u) {
     const FsdpBlocks& unit = units[u % units.size()];  // the root last
     std::size_t made = 0;
     const Range events = writer.written([&] {
@@ -92,6 +133,8 @@ void write_construction(const Graph& graph, std::span<const FsdpBlocks> units, c
     if (unit.of->path.empty()) made = graph.model_storage.size();
     writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), events});
   }
+  const auto made = static_cast<std::int32_t>(graph.model_storage.size());
+  writer.memory().construction.push_back({Phase::start, made, writer.written([&] { writer.free(whole); })});
   std::ranges::stable_sort(writer.memory().construction, {}, &CollectivePoint::step);
 }
 

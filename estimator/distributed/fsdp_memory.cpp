@@ -29,8 +29,9 @@ class FsdpWriter {
     for (const Schedule& s : schedules) units_of_.push_back(fsdp_units(graph, s, strategy));
     table_ = writer_.new_slot();
     cast_ = writer_.new_slot();
+    divided_ = writer_.new_slot();
     units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
-    if (!strategy.offloads) write_construction(graph, units_, strategy, run, writer_);
+    if (!strategy.offloads || strategy.loads_whole) write_construction(graph, units_, strategy, run, writer_);
   }
 
   CollectiveMemory write() {
@@ -151,6 +152,11 @@ class FsdpWriter {
 
   void backward() {
     const std::size_t last = units_.size() - 1;
+    const auto begin = std::ranges::find(schedule_->ops, Phase::backward, &ScheduledOp::phase) - schedule_->ops.begin();
+    if (strategy_.as_accelerate)
+      writer_.at(Phase::backward, static_cast<std::int32_t>(begin), [&] {
+        writer_.allocate(divided_, schedule_->buffers[index(schedule_->loss)].bytes, Category::scratch);
+      });
     const bool root_gathers = !units_[0].members.empty();
     if (root_gathers)
       writer_.at(Phase::backward, units_[0].of->backward.begin, [&] {
@@ -180,6 +186,7 @@ class FsdpWriter {
         if (!unit.of->input_has_gradient) after_backward(unit);
       if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
       last_reduced_ = nullptr;
+      writer_.free(divided_);
       for (const std::int32_t slot : held_) writer_.free(slot);
       held_.clear();
     });
@@ -269,7 +276,7 @@ class FsdpWriter {
   CollectiveWriter writer_;
   std::vector<FsdpBlocks> units_;
   Pass pass_{};
-  std::int32_t table_ = 0, cast_ = 0;
+  std::int32_t table_ = 0, cast_ = 0, divided_ = 0;  // slots; divided_: Accelerate's loss
   const FsdpBlocks* last_reduced_ = nullptr;
   std::vector<std::int32_t> held_;  // slots, until backward ends
 };

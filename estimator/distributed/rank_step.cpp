@@ -159,6 +159,8 @@ void share_step(RankStep& step) {
   const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none || runs_deepspeed;
   if (on_meta) order_by_module(step.graph);
   if (strategy.data == DataParallel::fsdp) {
+    if (strategy.as_accelerate && strategy.param_type)  // MixedPrecisionPolicy(output_dtype=...)
+      for (Schedule& s : step.micro_batches.schedules) s.buffers[index(s.loss)].bytes = size_of(*strategy.param_type);
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
     step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);

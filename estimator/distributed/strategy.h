@@ -42,6 +42,11 @@ struct Strategy {
   /// The embedding of the inputs is a unit of its own, and so is what follows the last block, which is not resharded;
   /// a tied embedding belongs to that. As Accelerate 1.15 wraps.
   bool wraps_ends = false;
+  /// Accelerate's policy converts what the model returns, and its backward divides the loss.
+  bool as_accelerate = false;
+  /// Each parameter comes whole before it is cut, as Accelerate loads a model that one rank has read
+  /// (fsdp_cpu_ram_efficient_loading).
+  bool loads_whole = false;
   std::string unit_glob;  // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.

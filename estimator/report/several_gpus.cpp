@@ -73,10 +73,12 @@ class GpusScreen : public StyledScreen {
                                : rank_.wrapped == 1
                                    ? "1 block and the rest by themselves"
                                    : format_count(rank_.wrapped) + " blocks and the rest by themselves";
+    const std::string ends =
+        s.wraps_ends && rank_.wrapped > 0 ? " (the embedding and the head, too, as Accelerate)" : "";
     const std::string types =
         (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
-    return blocks + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
+    return blocks + ends + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
            (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
            (s.reshards_root ? dot() + "the root gathered again" : "") +
            (s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"

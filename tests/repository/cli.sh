@@ -722,6 +722,14 @@ expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-
 echo '{"model_type": "qwen3_moe"}' >"$work/config.json"
 expect 2 'a GPT has|--tp and --pp are planned for GPTs' "$work/config.json" -b 8 --gpus 2 --tp 2
 expect 2 'rank all is of plan' sweep zoo:gpt2 --over batch=4:8:4 --gpus 4 --rank all
+acc=tests/parallel/accelerate/fsdp2.yaml
+expect 0 'rank 0 of 8 · batch 1 each, 8 in total' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate $acc
+expect 0 'the embedding and the head, too, as Accelerate' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate $acc
+expect 0 'DeepSpeed ZeRO-3 · rank 0 of 8' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate tests/parallel/accelerate/zero3.yaml
+expect 3 '--gpus says 4, and the file 8' zoo:gpt2 --batch 8 --gpus 4 --opt adamw --gpu h100 --accelerate $acc
+expect 2 'for the plan of a step' zoo:gpt2 --batch 8 --eval-batch 4 --opt adamw --gpu h100 --accelerate $acc
+ds=tests/parallel/deepspeed/zero3_offload.json
+expect 0 'on the host' zoo:gpt2 --gpus 4 --batch 4 --precision bf16 --opt adamw --gpu h100 --deepspeed $ds
 ds=tests/parallel/deepspeed/zero2.json
 sed 's/"stage": 2/"stage": 1/' $ds >"$work/zero1.json"
 expect 0 'DeepSpeed ZeRO-1' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed "$work/zero1.json"

@@ -59,6 +59,10 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "ddp") s.data = DataParallel::ddp;
   if (kind.way == "zero1") s.data = DataParallel::zero1;
   if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
+  if (kind.way == "accelerate") {
+    s.data = DataParallel::fsdp;
+    if (!kind.has("no")) s.param_type = s.reduce_type = DType::bf16;
+  }
   if (kind.way == "deepspeed") {
     const bool divides = kind.number("stage") == 3;
     s.data = divides ? DataParallel::zero3 : DataParallel::zero2;
@@ -78,7 +82,9 @@ Strategy strategy_of(const json& r) {
   s.reshard_after_forward = !kind.has("keep");
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
-  s.wraps_ends = kind.has("ends");
+  s.loads_whole = kind.way == "accelerate";
+  s.as_accelerate = kind.way == "accelerate";
+  s.wraps_ends = kind.has("ends") || s.as_accelerate;
   s.replicas = kind.number("hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");

@@ -28,6 +28,7 @@
 #include "tools/answers/unequal_lengths.h"
 #include "tools/answers/viewer_files.h"
 #include "tools/commands/commands.h"
+#include "tools/options/accelerate_config.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/learned_trace_input.h"
@@ -214,7 +215,10 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
-  if (!options.several.deepspeed.empty()) read_deepspeed(options.several, options.run);
+  if (!options.several.accelerate.empty())
+    read_accelerate(options.several, options.run);
+  else if (!options.several.deepspeed.empty())
+    read_deepspeed(options.several, options.run);
   std::optional<Strategy> strategy = strategy_of(options.several);
   const bool shares_layers =
       strategy && strategy->tensor > 1 && strategy->pipeline == 1 && shares_layers_of(options.run);

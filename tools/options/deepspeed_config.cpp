@@ -79,7 +79,7 @@ const std::vector<std::string> kZeroKeys = {"stage",
 
 using JsonKind = JsonValue::Kind;
 
-void expect_keys(const JsonValue& object, const std::vector<std::string>& known) {
+void expect_known(const JsonValue& object, const std::vector<std::string>& known) {
   for (const JsonMember& member : object.members)
     if (std::ranges::find(known, member.key) == known.end())
       throw Error("DeepSpeed's config has no key \"" + member.key + "\"" + did_you_mean(member.key, known))
@@ -132,14 +132,14 @@ bool flag_at(const JsonValue& parent, std::string_view key, bool otherwise) {
   throw Error(message).at(parent.find(key)->mark).help(help);
 }
 
-class Reader {
+class DeepSpeedReader {
  public:
-  Reader(const JsonValue& root, SeveralGpusOptions& several, RunOptions& run)
+  DeepSpeedReader(const JsonValue& root, SeveralGpusOptions& several, RunOptions& run)
       : root_(root), several_(several), run_(run) {}
 
   void read() {
     if (root_.kind != JsonKind::object) throw Error("a config of DeepSpeed is an object").at(root_.mark);
-    expect_keys(root_, kKeys);
+    expect_known(root_, kKeys);
     read_zero();
     read_precision();
     read_batch();
@@ -155,7 +155,7 @@ class Reader {
     const JsonValue* const zero = object_at(root_, "zero_optimization");
     if (zero == nullptr)
       throw Error("\"zero_optimization\" is missing: DeepSpeed without ZeRO is not planned").at(root_.mark);
-    expect_keys(*zero, kZeroKeys);
+    expect_known(*zero, kZeroKeys);
     const std::int64_t stage = whole_at(*zero, "stage", 0).value_or(0);
     if (stage == 0 || stage > 3)
       throw Error("stages 1 to 3 of ZeRO are planned, and this is " + std::to_string(stage)).at(zero->mark);
@@ -274,7 +274,7 @@ void read_deepspeed(SeveralGpusOptions& several, RunOptions& run) {
   if (several.gpus.empty()) throw Error("--deepspeed needs --gpus", ErrorKind::usage).help("for example --gpus 8");
   const std::shared_ptr<const Source> file = read_file_source(several.deepspeed);
   const JsonValue root = parse_json(*file);
-  Reader(root, several, run).read();
+  DeepSpeedReader(root, several, run).read();
 }
 
 }  // namespace gpuplan

@@ -24,6 +24,8 @@ void need_gpus(const SeveralGpusOptions& o) {
       {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
       {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
       {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
+  if (!o.accelerate.empty())  // a plan that reads it has made flags of it by then
+    throw Error("--accelerate is for the plan of a step of a model", ErrorKind::usage).help("leave it out");
   for (const auto& [flag, given] : flags)
     if (given) throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage).help("for example --gpus 8");
 }
@@ -78,6 +80,8 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
       "Tensor parallelism: ranks per layer, of Llama, Mistral, Mixtral, Qwen and Gemma as transformers does it, also "
       "with --fsdp; of a GPT by Megatron-LM's formulas, as a table of stages");
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
+  add_flag(command, "--accelerate", o.accelerate, "FILE",
+           "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
   add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
 }
 
@@ -136,6 +140,7 @@ void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
   s.overlaps_reductions = o.overlaps;
   if (o.bucket_elements) s.reduce_bucket_elements = *o.bucket_elements;
   s.partition = o.partition;
+  s.made_partitioned = o.made_partitioned;
   s.offloads = o.offloads;
   s.offloads_parameters = o.offloads_parameters;
 }
@@ -165,6 +170,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
+  s.as_accelerate = s.wraps_ends = s.loads_whole = o.as_accelerate;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);

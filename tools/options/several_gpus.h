@@ -21,6 +21,7 @@ struct DeepSpeedOptions {
   bool offloads = false, offloads_parameters = false;  // to the host
   std::optional<std::int64_t> bucket_elements;         // nothing: DeepSpeed's 5e8
   PartitionSettings partition;                         // of stage 3
+  bool made_partitioned = true;                        // under deepspeed.zero.Init
   /// "auto" is said of them: transformers fills in what follows from hidden_size.
   bool bucket_is_auto = false, prefetch_is_auto = false, persistence_is_auto = false;
   bool is_auto() const { return bucket_is_auto || prefetch_is_auto || persistence_is_auto; }
@@ -29,9 +30,10 @@ struct DeepSpeedOptions {
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap, fsdp;
-  std::string deepspeed;                              // a file
+  std::string deepspeed, accelerate;                  // files
   std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
+  bool as_accelerate = false;  // FSDP2 is applied as Accelerate does it
 };
 
 /// The word of --zero.

@@ -1,0 +1,105 @@
+#include "tools/options/accelerate_config.h"
+
+#include <doctest/doctest.h>
+
+#include "estimator/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace gpuplan {
+namespace {
+
+struct Flags {
+  SeveralGpusOptions several;
+  RunOptions run;
+};
+
+Flags read(const std::string& text, Flags flags = {}) {
+  const tests::Folder folder;
+  flags.several.accelerate = folder.with("accelerate.yaml", text);
+  read_accelerate(flags.several, flags.run);
+  return flags;
+}
+
+TEST_CASE("one GPU and DDP train under autocast") {
+  const Flags one = read("distributed_type: 'NO'\nmixed_precision: fp16\nnum_processes: 1\n");
+  CHECK_EQ(one.run.amp, "fp16");
+  CHECK_FALSE(strategy_of(one.several));
+  const Flags ddp = read("distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 16\nnum_machines: 4\n");
+  CHECK_EQ(ddp.run.amp, "bf16");
+  const Strategy strategy = *strategy_of(ddp.several);
+  CHECK_EQ(strategy.data, DataParallel::ddp);
+  CHECK_EQ(strategy.gpus, 16);
+  CHECK_EQ(strategy.gpus_per_node, 4);
+}
+
+TEST_CASE("FSDP2 is wrapped as Accelerate wraps, with a policy of mixed precision") {
+  const Flags flags = read(
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_reshard_after_forward: false\n"
+      "  fsdp_activation_checkpointing: true\n  fsdp_offload_params: true\n");
+  CHECK_EQ(flags.run.checkpoint, "block");
+  CHECK_EQ(flags.run.amp, "");
+  const Strategy strategy = *strategy_of(flags.several);
+  CHECK_EQ(strategy.data, DataParallel::fsdp);
+  CHECK(strategy.wraps_ends);
+  CHECK(strategy.loads_whole);
+  CHECK(strategy.offloads);
+  CHECK_FALSE(strategy.reshard_after_forward);
+  CHECK_EQ(strategy.param_type, DType::bf16);
+  CHECK_EQ(strategy.reduce_type, DType::bf16);
+}
+
+TEST_CASE("DeepSpeed is its stage, or its own file") {
+  const Flags flags = read(
+      "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n"
+      "  offload_optimizer_device: cpu\n  gradient_accumulation_steps: 4\n  gradient_clipping: 1.0\n"
+      "  zero3_init_flag: false\n");
+  CHECK_EQ(flags.run.precision, "bf16");
+  CHECK_EQ(flags.run.micro_batches, "4");
+  CHECK_EQ(flags.run.clip, "1.0");
+  const Strategy strategy = *strategy_of(flags.several);
+  CHECK_EQ(strategy.data, DataParallel::zero3);
+  CHECK(strategy.overlaps_reductions);
+  CHECK(strategy.offloads);
+  CHECK_FALSE(strategy.made_partitioned);
+  const tests::Folder folder;
+  const std::string file = folder.with("ds.json", R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}})");
+  const Flags named =
+      read("distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  deepspeed_config_file: " + file + "\n");
+  CHECK_EQ(strategy_of(named.several)->data, DataParallel::zero2);
+  CHECK_EQ(named.run.precision, "bf16");
+}
+
+TEST_CASE("what Accelerate does not know, or is not planned, points at its place") {
+  const auto refused = [](const std::string& text, const std::string& message, Flags flags = {}) {
+    try {
+      (void)read(text, flags);
+      FAIL(text);
+    } catch (const Error& error) {
+      CHECK_MESSAGE(error.message().find(message) != std::string::npos, error.message());
+      CHECK(error.line() > 0);
+    }
+  };
+  refused("num_proceses: 4\n", "num_proceses");
+  refused("distributed_type: XLA\nnum_processes: 4\n", "distributed_type XLA is not planned");
+  refused("distributed_type: MULTI_GPU\n", "num_processes is missing");
+  refused("distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 3\n", "does not divide");
+  refused("distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 1\n", "this is version 1");
+  refused(
+      "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: NO_WRAP\n",
+      "TRANSFORMER_BASED_WRAP");
+  refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 0\n", "without ZeRO");
+  refused(
+      "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 2\n"
+      "  offload_optimizer_device: cpu\n",
+      "of stage 3");
+  refused("distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: fp8\n", "bf16 or fp16");
+  refused("distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_config: {dynamo_backend: INDUCTOR}\n",
+          "dynamo_config is not planned");
+  Flags given;
+  given.several.gpus = "4";
+  refused("distributed_type: MULTI_GPU\nnum_processes: 8\n", "--gpus says 4, and the file 8", given);
+}
+
+}  // namespace
+}  // namespace gpuplan

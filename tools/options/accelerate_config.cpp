@@ -1,0 +1,231 @@
+#include "tools/options/accelerate_config.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/spec/keys.h"
+#include "estimator/spec/yaml.h"
+#include "tools/options/deepspeed_config.h"
+#include "tools/options/words.h"
+#include "tools/process/read_source.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::string_view kConfig = "a config of Accelerate";
+
+// accelerate/commands/config/config_args.py, cluster.py and launch.py of 1.15.
+void expect_cluster_keys(const YamlNode& root) {
+  expect_keys(root, kConfig,
+              {"compute_environment",
+               "debug",
+               "deepspeed_config",
+               "distributed_type",
+               "downcast_bf16",
+               "dynamo_config",
+               "enable_cpu_affinity",
+               "fp8_config",
+               "fsdp_config",
+               "gpu_ids",
+               "machine_rank",
+               "main_process_ip",
+               "main_process_port",
+               "main_training_function",
+               "megatron_lm_config",
+               "mixed_precision",
+               "mpirun_config",
+               "num_machines",
+               "num_processes",
+               "parallelism_config",
+               "rdzv_backend",
+               "same_network",
+               "tpu_env",
+               "tpu_use_cluster",
+               "tpu_use_sudo",
+               "use_cpu"});
+}
+
+std::string text_of(const YamlNode& node, std::string_view key) {
+  if (node.kind != YamlNode::Kind::scalar)
+    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
+  return node.text;
+}
+std::string text_at(const YamlNode& map, std::string_view key, std::string otherwise = "") {
+  const YamlNode* const node = map.find(key);
+  return node == nullptr || node->kind == YamlNode::Kind::null ? std::move(otherwise) : text_of(*node, key);
+}
+
+// As text: the questionnaire writes "true" and 'FULL_SHARD' alike.
+bool flag_at(const YamlNode& map, std::string_view key, bool otherwise) {
+  const std::string text = text_at(map, key);
+  if (text.empty()) return otherwise;
+  if (text == "true" || text == "True") return true;
+  if (text == "false" || text == "False") return false;
+  throw Error(std::string(key) + " is true or false, not " + text).at(map.find(key)->mark);
+}
+
+[[noreturn]] void refuse(const YamlNode& map, std::string_view key, std::string message, std::string help) {
+  Error error(std::move(message));
+  error.at(map.find(key)->mark).help(std::move(help));
+  throw error;
+}
+
+class AccelerateReader {
+ public:
+  AccelerateReader(const YamlNode& root, SeveralGpusOptions& several, RunOptions& run)
+      : root_(root), several_(several), run_(run) {}
+
+  void read() {
+    expect_cluster_keys(root_);
+    for (const char* key : {"dynamo_config", "fp8_config", "megatron_lm_config", "parallelism_config"})
+      if (const YamlNode* const section = root_.find(key); section != nullptr && !section->children.empty())
+        refuse(root_, key, std::string(key) + " is not planned", "gpuplan shadow runs the script itself");
+    if (flag_at(root_, "use_cpu", false)) refuse(root_, "use_cpu", "a run on the CPU takes no GPU", "use_cpu: false");
+    const std::string type = text_at(root_, "distributed_type", "NO");
+    precision_ = text_at(root_, "mixed_precision", "no");
+    if (precision_ != "no" && precision_ != "bf16" && precision_ != "fp16")
+      refuse(root_, "mixed_precision", "mixed_precision is planned as no, bf16 or fp16, and this is " + precision_,
+             "mixed_precision: bf16");
+    if (type != "NO") read_processes();
+    if (type == "NO" || type == "MULTI_GPU")
+      read_alike(type);
+    else if (type == "FSDP")
+      read_fsdp();
+    else if (type == "DEEPSPEED")
+      read_deepspeed_section();
+    else
+      refuse(root_, "distributed_type", "distributed_type " + type + " is not planned",
+             "NO, MULTI_GPU, FSDP and DEEPSPEED are; Megatron-LM is --tp N --pp N");
+  }
+
+ private:
+  void set(const char* flag, std::string& option, const std::string& value, const YamlNode& at) const {
+    if (!option.empty() && option != value)
+      throw Error(std::string(flag) + " says " + option + ", and the file " + value).at(at.mark);
+    option = value;
+  }
+  void set(const char* flag, std::string& option, const std::string& value, const char* key) const {
+    const YamlNode* const node = root_.find(key);
+    set(flag, option, value, node == nullptr ? root_ : *node);
+  }
+
+  void read_processes() {
+    const std::string processes = text_at(root_, "num_processes");
+    if (processes.empty() && several_.gpus.empty())
+      throw Error("num_processes is missing").at(root_.mark).help("say how many: --gpus 8");
+    if (!processes.empty()) set("--gpus", several_.gpus, processes, "num_processes");
+    const std::int64_t gpus = whole_number("num_processes", several_.gpus, 1, kMostGpus);
+    const std::int64_t machines = whole_number("num_machines", text_at(root_, "num_machines", "1"), 1, kMostGpus);
+    if (gpus % machines != 0)
+      refuse(root_, "num_machines", "num_machines does not divide num_processes",
+             "each machine has as many processes as the others");
+    if (machines > 1) set("--gpus-per-node", several_.gpus_per_node, std::to_string(gpus / machines), "num_machines");
+  }
+
+  // One GPU and DistributedDataParallel train under autocast.
+  void read_alike(const std::string& type) {
+    if (precision_ != "no") set("--amp", run_.amp, precision_, "mixed_precision");
+    if (type == "MULTI_GPU") set("--zero", several_.zero, "ddp", "distributed_type");
+  }
+
+  void read_fsdp() {
+    const YamlNode& fsdp = require(root_, kConfig, "fsdp_config");
+    expect_keys(fsdp, "fsdp_config",
+                {"fsdp_activation_checkpointing", "fsdp_auto_wrap_policy", "fsdp_backward_prefetch",
+                 "fsdp_backward_prefetch_policy", "fsdp_cpu_ram_efficient_loading", "fsdp_forward_prefetch",
+                 "fsdp_min_num_params", "fsdp_offload_params", "fsdp_reshard_after_forward", "fsdp_sharding_strategy",
+                 "fsdp_state_dict_type", "fsdp_sync_module_states", "fsdp_transformer_layer_cls_to_wrap",
+                 "fsdp_use_orig_params", "fsdp_version"});
+    if (text_at(fsdp, "fsdp_version", "1") != "2")
+      throw Error("FSDP is planned as FSDP2, and this is version 1")
+          .at((fsdp.find("fsdp_version") != nullptr ? *fsdp.find("fsdp_version") : fsdp).mark)
+          .help("fsdp_version: 2; accelerate to-fsdp2 converts the file");
+    const std::string policy = text_at(fsdp, "fsdp_auto_wrap_policy", "NO_WRAP");
+    if (policy != "TRANSFORMER_BASED_WRAP")
+      throw Error("fsdp_auto_wrap_policy is planned as TRANSFORMER_BASED_WRAP, and this is " + policy)
+          .at(fsdp.mark)
+          .help("--fsdp wrap=GLOB says which blocks are wrapped");
+    std::string words = flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true" : "reshard=false";
+    if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
+    if (precision_ != "no") words += ",param=" + precision_ + ",reduce=" + precision_;
+    set("--zero", several_.zero, "fsdp", "distributed_type");
+    set("--fsdp", several_.fsdp, words, fsdp);
+    if (flag_at(fsdp, "fsdp_activation_checkpointing", false))
+      set("--checkpoint", run_.checkpoint, "block", *fsdp.find("fsdp_activation_checkpointing"));
+    several_.as_accelerate = true;
+  }
+
+  void read_deepspeed_section() {
+    const YamlNode& section = require(root_, kConfig, "deepspeed_config");
+    expect_keys(
+        section, "deepspeed_config",
+        {"deepspeed_config_file", "deepspeed_exclusion_filter", "deepspeed_hostfile", "deepspeed_inclusion_filter",
+         "deepspeed_moe_layer_cls_names", "deepspeed_multinode_launcher", "gradient_accumulation_steps",
+         "gradient_clipping", "offload_optimizer_device", "offload_optimizer_nvme_path", "offload_param_device",
+         "offload_param_nvme_path", "zero3_init_flag", "zero3_save_16bit_model", "zero_stage"});
+    const std::string file = text_at(section, "deepspeed_config_file");
+    if (precision_ != "no") set("--precision", run_.precision, precision_, "mixed_precision");
+    if (!file.empty()) {
+      set("--deepspeed", several_.deepspeed, file, section);
+      read_deepspeed(several_, run_);
+    } else {
+      read_stage(section);
+    }
+    if (!flag_at(section, "zero3_init_flag", true)) several_.deepspeed_options->made_partitioned = false;
+  }
+
+  // DeepSpeedPlugin (accelerate/utils/dataclasses.py); all else is DeepSpeed's default.
+  void read_stage(const YamlNode& section) {
+    const YamlNode* const at = section.find("zero_stage");
+    const std::int64_t stage = whole_number("zero_stage", text_at(section, "zero_stage", "2"), 0, 3);
+    if (stage == 0) throw Error("DeepSpeed without ZeRO is not planned").at(at->mark).help("zero_stage: 2");
+    set("--zero", several_.zero, std::to_string(stage), at == nullptr ? section : *at);
+    DeepSpeedOptions& options = several_.deepspeed_options.emplace();
+    options.stage = stage;
+    options.overlaps = stage == 3;
+    options.offloads = offloads(section, "offload_optimizer_device", stage);
+    options.offloads_parameters = offloads(section, "offload_param_device", stage);
+    if (options.offloads_parameters && !options.offloads)
+      refuse(section, "offload_param_device", "parameters on the host are planned with the optimizer there, too",
+             "offload_optimizer_device: cpu");
+    const std::string parts = text_at(section, "gradient_accumulation_steps", "1");
+    if (parts != "1" && parts != "auto")
+      set("--micro-batches", run_.micro_batches, parts, *section.find("gradient_accumulation_steps"));
+    const std::string clip = text_at(section, "gradient_clipping", "auto");
+    if (clip != "auto" && run_.clip.empty()) run_.clip = clip;
+  }
+
+  static bool offloads(const YamlNode& section, const char* key, std::int64_t stage) {
+    const std::string device = text_at(section, key, "none");
+    if (device == "none") return false;
+    if (device != "cpu" || stage != 3)
+      refuse(section, key, std::string(key) + " is planned of stage 3, as cpu",
+             "gpuplan shadow runs the script itself");
+    return true;
+  }
+
+  const YamlNode& root_;
+  SeveralGpusOptions& several_;
+  RunOptions& run_;
+  std::string precision_;
+};
+
+}  // namespace
+
+void read_accelerate(SeveralGpusOptions& several, RunOptions& run) {
+  if (!several.deepspeed.empty())
+    throw Error("--accelerate and --deepspeed say the same", ErrorKind::usage)
+        .help("deepspeed_config_file: names the file");
+  const std::shared_ptr<const Source> file = read_file_source(several.accelerate);
+  YamlArena arena;
+  const YamlNode& root =
+      parse_yaml(*file, arena, {kConfig, "accelerate config writes one: distributed_type, num_processes, ..."});
+  AccelerateReader(root, several, run).read();
+  several.accelerate.clear();  // it is flags now
+}
+
+}  // namespace gpuplan
