@@ -29,6 +29,7 @@ class PartitionedWriter {
         gpu_(gpu),
         micro_batches_(run.micro_batches),
         size_(size_of(run.precision)),
+        scales_(run.precision == DType::fp16),
         ranks_(strategy.ranks()),
         parts_(partitioned_parts(graph, strategy)),
         calls_(module_calls(graph, schedules.front())),
@@ -193,6 +194,7 @@ class PartitionedWriter {
     if (strategy_.offloads) return step_on_host();
     writer_.memory().before_optimizer = writer_.written([&] {
       coordinator_.release_all();
+      if (scales_) look_for_overflow();
       for (const PartitionedPart& part : parts_) write_norms(part.each, gpu_, writer_);
       for (const std::int32_t slot : norms_) writer_.allocate(slot, kFp64Bytes, Category::gradients);
     });
@@ -206,6 +208,20 @@ class PartitionedWriter {
       writer_.free(old_norm_);
       writer_.allocate(old_norm_, kFp64Bytes, Category::gradients);  // _global_grad_norm, until the next one is there
     });
+  }
+
+  // has_overflow(): torch.isinf() compares absolute values, and torch.isnan() each value with itself.
+  void look_for_overflow() {
+    std::int64_t elements = 0;
+    for (const PartitionedPart& part : parts_) elements += part.elements();
+    writer_.allocate(flat_, elements * size_, Category::gradients, stream());
+    for (int i = 0; i < 2; ++i) {
+      writer_.allocate(gradient_, elements, Category::gradients, stream());
+      writer_.free(flat_);
+      writer_.allocate(back_, 1, Category::gradients, stream());
+      writer_.free(gradient_);
+      writer_.free(back_);
+    }
   }
 
   void step_on_host() {
@@ -232,7 +248,9 @@ class PartitionedWriter {
   const Schedule* schedule_ = nullptr;  // of the micro-batch
   const Strategy& strategy_;
   const Gpu& gpu_;
-  std::int64_t micro_batches_, size_, ranks_;
+  std::int64_t micro_batches_, size_;
+  bool scales_;  // the loss
+  std::int64_t ranks_;
   std::vector<PartitionedPart> parts_;
   ModuleCalls calls_;
   std::vector<SavedView> views_;

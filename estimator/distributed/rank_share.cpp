@@ -49,7 +49,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
   if (!strategy.partitions_gradients && by_definition(run, strategy))
-    refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16, with an optimizer of torch.optim's",
+    refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16 or fp16, with an optimizer of torch.optim's",
            "leave out --amp, --lora, --layout and --like, or ask for stage 2, which is planned by definition then");
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
@@ -69,7 +69,7 @@ bool by_definition(const RunConfig& run, const Strategy& strategy) {
   const bool plain = run.mode == Mode::train && !run.autocast && run.like == Like::pytorch && !run.lora &&
                      run.layout == MemoryFormat::contiguous;
   const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
-  return run.precision != DType::bf16 || !plain || !known;
+  return !is_half(run.precision) || !plain || !known;
 }
 
 DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {

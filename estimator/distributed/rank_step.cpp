@@ -109,7 +109,8 @@ void refuse_batch_norm(const Graph& graph, const RunConfig& computed, const Stra
   const auto norm = std::ranges::find_if(graph.layers, [](const Layer& l) { return l.type.starts_with("BatchNorm"); });
   if (norm == graph.layers.end() || !computed.buffer_type || computed.precision == *computed.buffer_type) return;
   const bool policy = strategy.data == DataParallel::fsdp;
-  throw Error("PyTorch refuses " + norm->name + " under " + (policy ? "this policy" : "DeepSpeed's bf16") +
+  throw Error("PyTorch refuses " + norm->name + " under " +
+                  (policy ? "this policy" : "DeepSpeed's " + std::string(name_of(computed.precision))) +
                   ": the statistics of a " + std::string(norm->type) + " stay in " +
                   std::string(name_of(*computed.buffer_type)),
               ErrorKind::usage)

@@ -100,6 +100,8 @@ class Collector {
     add("context",
         "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
+    if (strategy.is_deepspeed() && !by_definition(run_, strategy) && run_.precision == DType::fp16)
+      add("deepspeed_overflow", "no step's gradients overflow; DeepSpeed skips the optimizer of those that do");
     if (strategy.data == DataParallel::zero3 && !by_definition(run_, strategy)) {
       if (strategy.made_partitioned)
         add("zero_init",

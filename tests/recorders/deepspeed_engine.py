@@ -5,7 +5,7 @@ Words of a kind: stage1, stage2 or stage3; bucket20 (reduce_bucket_size of 20 mi
 or nooverlap of stage 3, where it is the default; and of stage 3, in millions of elements, prefetch20
 (stage3_prefetch_bucket_size), live50 (stage3_max_live_parameters), reuse50 (stage3_max_reuse_distance), part5
 (sub_group_size), and persist500 (stage3_param_persistence_threshold of 500 elements). offoptimizer and offparam offload
-to the host.
+to the host; fp16 trains in that, with a dynamic loss scale.
 """
 import contextlib
 import sys
@@ -33,7 +33,7 @@ def config_of(kind, size):
         zero["overlap_comm"] = "overlap" in kind
     zero |= {f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in ("optimizer", "param") if f"off{what}" in kind}
     config = {"train_micro_batch_size_per_gpu": size, "gradient_accumulation_steps": kind.number("acc"),
-              "bf16": {"enabled": True}, "zero_optimization": zero, "zero_allow_untested_optimizer": True,
+              "fp16" if "fp" in kind else "bf16": {"enabled": True}, "zero_optimization": zero, "zero_allow_untested_optimizer": True,
               "zero_force_ds_cpu_optimizer": False}
     if "clip" in kind:
         config["gradient_clipping"] = 1.0

@@ -292,7 +292,8 @@ def main():
     with torch.device("cuda"):
         batch = make_batch(size * micro_batches)
         if kind.way == "deepspeed":
-            batch = tuple(t.bfloat16() if t.is_floating_point() else t for t in batch)
+            half = torch.float16 if "fp" in kind else torch.bfloat16
+            batch = tuple(t.to(half) if t.is_floating_point() else t for t in batch)
     meter("built")
 
     def pass_over(number, last):

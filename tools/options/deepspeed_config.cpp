@@ -240,8 +240,8 @@ class DeepSpeedReader {
       if (type == nullptr || !flag_at(*type, "enabled", false)) continue;
       set("--precision", run_.precision, std::string(key) == "fp16" ? "fp16" : "bf16", *type);
     }
-    if (several_.deepspeed_options->stage == 1 && run_.precision != "bf16")
-      throw Error("stage 1 is planned as DeepSpeed runs it in bf16").at(root_.mark).help("--precision bf16");
+    if (several_.deepspeed_options->stage == 1 && run_.precision != "bf16" && run_.precision != "fp16")
+      throw Error("stage 1 is planned as DeepSpeed runs it in bf16 or fp16").at(root_.mark).help("--precision bf16");
   }
 
   // A batch is that of all ranks.
