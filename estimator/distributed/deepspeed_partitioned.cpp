@@ -281,7 +281,7 @@ StateBytes partitioned_states(const Graph& graph, const Strategy& strategy, cons
     const Tensor& t = graph.tensor(p.tensor);
     const std::int64_t part = partition_elements(t.shape, strategy.ranks());
     states.parameters = checked_add(states.parameters, checked_mul(parts * part, size_of(t.dtype)));
-    if (t.shape.elements() <= strategy.partition.persistence_elements)
+    if (whole > 1 && t.shape.elements() <= strategy.partition.persistence_elements)
       states.parameters = checked_add(states.parameters, checked_mul(part * whole, size_of(t.dtype)));
     if (p.trainable) trained = checked_add(trained, part);
   }

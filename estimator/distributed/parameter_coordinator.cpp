@@ -125,6 +125,13 @@ void ParameterCoordinator::gather(std::vector<std::int32_t> parameters) {
     bytes += own.padded * own.size;
   }
   Gather all;
+  if (ranks_ == 1) {
+    all.copied_out = true;
+    for (const std::int32_t p : parameters) take_partition(parameters_[index(p)], gather_stream_);
+    all.parameters = std::move(parameters);
+    gathers_.push_back(std::move(all));
+    return;
+  }
   if (parameters.size() == 1) {
     writer_.allocate(parameters_[index(parameters.front())].slot, bytes, Category::parameters, gather_stream_);
   } else {
@@ -138,6 +145,11 @@ void ParameterCoordinator::gather(std::vector<std::int32_t> parameters) {
     let_go_of(brought_);
   all.parameters = std::move(parameters);
   gathers_.push_back(std::move(all));
+}
+
+// NoGatherHandle, of one rank alone: its partition is the parameter, where it lies or as it comes from the host.
+void ParameterCoordinator::take_partition(const Parameter& p, std::int32_t stream) {
+  if (from_host_) writer_.allocate(p.slot, p.elements * p.size, Category::parameters, stream);
 }
 
 // ds_tensor.to(device): partitions are there while they are gathered, and the list of them lets go of the last one
@@ -256,10 +268,14 @@ void ParameterCoordinator::gather_persistent() {
   std::vector<std::int32_t> persistent;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].stays) persistent.push_back(static_cast<std::int32_t>(i));
-  bring(persistent, 0);
+  const bool gathers = ranks_ > 1 || persistent.size() == 1;
+  if (gathers) bring(persistent, 0);
   for (const std::int32_t number : persistent) {
     Parameter& p = parameters_[index(number)];
-    writer_.allocate(p.slot, p.padded * p.size, Category::parameters);
+    if (gathers)
+      writer_.allocate(p.slot, p.padded * p.size, Category::parameters);
+    else
+      take_partition(p, 0);
     p.status = Status::there;
     p.on_stream = false;
   }

@@ -68,6 +68,7 @@ class ParameterCoordinator {
   void fetch(std::int32_t module);
   void prefetch();
   void gather(std::vector<std::int32_t> parameters);
+  void take_partition(const Parameter& p, std::int32_t stream);
   void bring(const std::vector<std::int32_t>& parameters, std::int32_t stream);
   void let_go_of(std::vector<std::int32_t>& brought);
   void copy_out(Gather& all);
