@@ -129,21 +129,14 @@ class PartitionedWriter {
   // reduced where it lies.
   void reduce() {
     if (waiting_.empty()) return;
-    std::vector<std::int32_t> paddings;
     std::int64_t elements = 0;
     std::vector<const Shape*> shapes;
     for (const std::int32_t p : waiting_) shapes.push_back(&graph_.tensor(graph_.parameters[index(p)].tensor).shape);
     for (const Shape* shape : shapes) elements += partition_elements(*shape, ranks_) * ranks_;
+    std::vector<std::int32_t> paddings;
     const bool copies = shapes.size() > 1 || elements != shapes.front()->elements();
     if (copies) {
-      for (std::int64_t rank = 0; rank < ranks_; ++rank)
-        for (const Shape* shape : shapes) {
-          const std::int64_t each = partition_elements(*shape, ranks_);
-          const std::int64_t has = std::clamp<std::int64_t>(shape->elements() - rank * each, 0, each);
-          if (has < each)
-            writer_.allocate(paddings.emplace_back(writer_.new_slot()), (each - has) * size_, Category::gradients,
-                             stream());
-        }
+      paddings = allocate_paddings(shapes);
       writer_.allocate(reduced_, elements * size_, Category::gradients, stream());
     }
     for (const std::int32_t slot : paddings) writer_.free(slot);
@@ -152,6 +145,28 @@ class PartitionedWriter {
     if (copies) writer_.free(reduced_);
     waiting_.clear();
     filled_ = 0;
+  }
+
+  // What partitions lack, rank by rank. Of tens of thousands of ranks it is one block.
+  std::vector<std::int32_t> allocate_paddings(std::span<const Shape* const> shapes) {
+    constexpr std::int64_t kMost = 100'000;
+    std::vector<std::int32_t> paddings;
+    const auto pad = [&](std::int64_t elements) {
+      if (elements > 0)
+        writer_.allocate(paddings.emplace_back(writer_.new_slot()), elements * size_, Category::gradients, stream());
+    };
+    std::int64_t all = 0;
+    for (const Shape* shape : shapes) all += partition_elements(*shape, ranks_) * ranks_ - shape->elements();
+    if (ranks_ * std::ssize(shapes) > kMost) {
+      pad(all);
+      return paddings;
+    }
+    for (std::int64_t rank = 0; rank < ranks_ && all > 0; ++rank)
+      for (const Shape* shape : shapes) {
+        const std::int64_t each = partition_elements(*shape, ranks_);
+        pad(each - std::clamp<std::int64_t>(shape->elements() - rank * each, 0, each));
+      }
+    return paddings;
   }
 
   // partition_grads(), of each partition that has something of its parameter: it has been copied to the host, and comes
