@@ -70,6 +70,9 @@ Gemm gemm_of(const LayerBuilder& b, TensorId x, TensorId y, Gemm gemm) {
   return gemm;
 }
 
+// F.linear's second factor is its weight turned, which a Conv1D's is not.
+bool saves_input(const LayerBuilder& b, TensorId y) { return b.run().linear_saves_input && !b.contiguous(y); }
+
 // bias + x y, of two matrices. `names` of the autograd node: mat1 (x), mat2 (y), self (the bias).
 TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   check_inner(b, x, y);
@@ -79,7 +82,7 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
       gemm_of(b, x, y, {.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype});
   p.result = b.emit(Operator::addmm, gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
-    if (node.needs(y)) node.save(x);
+    if (node.needs(y) || saves_input(b, y)) node.save(x);
     const Operand dx = gradient_of_x(node, b, p, Operator::mm);
     const Operand dy = gradient_of_y(node, b, p, Operator::mm);
     if (node.needs(x)) node.give(x, dx);
@@ -144,7 +147,10 @@ TensorId product(LayerBuilder& b, TensorId x, TensorId y) {
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
   const Gemm gemm = gemm_of(b, x, y, {.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype});
   p.result = b.emit(Operator::mm, gemm, {x, y}, {p.m, p.n}, p.dtype);
-  if (NodeBuilder node = b.node("MmBackward0", p.result, {x, y})) product_backward(node, b, p, Operator::mm);
+  if (NodeBuilder node = b.node("MmBackward0", p.result, {x, y})) {
+    if (saves_input(b, y) && !node.needs(y)) node.save(x);
+    product_backward(node, b, p, Operator::mm);
+  }
   return p.result;
 }
 

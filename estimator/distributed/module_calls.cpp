@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "estimator/base/integers.h"
 
@@ -20,6 +21,9 @@ bool is_module_type(std::string_view type) {
                                                         "Sigmoid", "Tanh",       "Norm",    "Identity"};
   return std::ranges::any_of(kEndings, [&](std::string_view e) { return type.ends_with(e); });
 }
+
+// Of two matrices, each a module; what the second one is given needs a gradient in any case.
+bool is_adapter(const Layer& layer) { return layer.type.ends_with("Adapter"); }
 
 bool is_number(std::string_view word) {
   return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
@@ -39,6 +43,8 @@ class Modules {
           for (const Operand o : graph.at(range))
             if (o >= 0 && number.contains(buffer_of(graph, o)))
               parameters_of_[index(op.layer)].push_back(number.at(buffer_of(graph, o)));
+    for (const Layer& l : graph.layers)  // peft puts an adapter and the layer beside it into one module
+      if (is_adapter(l)) wrapped_.insert(l.name.substr(0, l.name.rfind('.')));
     for (std::vector<std::int32_t>& own : parameters_of_) {
       std::ranges::sort(own);
       own.erase(std::unique(own.begin(), own.end()), own.end());
@@ -58,8 +64,14 @@ class Modules {
       if (is_number(next.substr(0, next.find('.'))) && next.find('.') != std::string_view::npos) continue;  // a list
       stack.push_back(module_of(l.name.substr(0, dot), {}));
     }
+    if (is_adapter(l)) {
+      stack.push_back(module_of(l.name + "_A", {own.begin(), own.begin() + 1}));
+      stack.push_back(module_of(l.name + "_B", {own.begin() + 1, own.end()}));
+      return stack;
+    }
+    if (module && wrapped_.contains(l.name)) stack.push_back(module_of(l.name, {}));
     if (module)
-      stack.push_back(module_of(l.name, own));
+      stack.push_back(module_of(wrapped_.contains(l.name) ? l.name + ".base_layer" : l.name, own));
     else
       for (const std::int32_t p : own) modules_[index(stack.back())].parameters.push_back(p);
     return stack;
@@ -79,6 +91,7 @@ class Modules {
   std::vector<std::vector<std::int32_t>> parameters_of_;  // by layer
   std::vector<CalledModule> modules_;
   std::unordered_map<std::string, std::int32_t> number_;
+  std::unordered_set<std::string> wrapped_;  // paths
   std::unordered_map<LayerId, std::vector<std::int32_t>> around_;
 };
 
@@ -170,10 +183,14 @@ class Caller {
   // Where all of the module has run backward, and AccumulateGrad has what it has of gradients.
   ModuleCalls finish() {
     std::unordered_map<std::int32_t, char> has_gradient;  // by module: of its input
-    for (std::size_t l = 0; l < graph_.layers.size(); ++l)
+    for (std::size_t l = 0; l < graph_.layers.size(); ++l) {
+      if (!graph_.layers[l].module) continue;
+      const std::vector<std::int32_t>& stack = modules_.around(static_cast<LayerId>(l));
+      const bool adapter = is_adapter(graph_.layers[l]);
+      if (adapter) has_gradient[stack.back()] = 1;
       for (const TensorId t : graph_.at(graph_.layers[l].inputs))
-        if (graph_.layers[l].module && graph_.tensor(t).requires_grad)
-          has_gradient[modules_.around(static_cast<LayerId>(l)).back()] = 1;
+        if (graph_.tensor(t).requires_grad) has_gradient[stack[stack.size() - (adapter ? 2 : 1)]] = 1;
+    }
     std::vector<ModuleCall> after;
     for (const std::int32_t m : order_) {
       const CalledModule& module = modules_.module(m);
@@ -188,6 +205,7 @@ class Caller {
           step = std::max(step, schedule_.gradient_arrives[index(place)]);
       after.push_back({Kind::after_backward, m, Phase::backward, step});
     }
+    begin_embedding();
     const auto before = [](const ModuleCall& a, const ModuleCall& b) {
       return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
     };
@@ -197,6 +215,17 @@ class Caller {
     result_.calls = std::move(all);
     result_.modules = modules_.take();
     return std::move(result_);
+  }
+
+  // enable_input_require_grads(), of adapters with checkpoints: what the embedding of the tokens returns says that it
+  // requires a gradient, so that its backward begins, last of all, and never ends.
+  void begin_embedding() {
+    if (graph_.checkpoints.empty() || std::ranges::none_of(graph_.layers, is_adapter)) return;
+    const auto embedding = std::ranges::find(graph_.layers, "Embedding", &Layer::type);
+    if (embedding == graph_.layers.end()) return;
+    const std::int32_t module = modules_.around(static_cast<LayerId>(embedding - graph_.layers.begin())).back();
+    call(Kind::before_backward, module, Phase::backward, at_);
+    result_.without_after.push_back(module);
   }
 
   const std::string& owner_of(std::int32_t parameter) const {

@@ -30,6 +30,7 @@ ParameterCoordinator::ParameterCoordinator(const Graph& graph, const ModuleCalls
     own.padded = partition_elements(t.shape, ranks_) * ranks_;
     own.stays = own.elements <= settings_.persistence_elements;
     own.slot = writer.new_slot();
+    own.is_trained = p.trainable;
     parameters_.push_back(std::move(own));
   }
 }
@@ -54,15 +55,16 @@ void ParameterCoordinator::begin_forward() {
 }
 
 void ParameterCoordinator::follow(const ModuleCall& call) {
-  const bool begins = call.kind == ModuleCall::Kind::enter || call.kind == ModuleCall::Kind::before_backward;
-  if (begins)
-    fetch(call.module);
-  else
-    release(call.module);
+  switch (call.kind) {
+    case ModuleCall::Kind::enter: return fetch(call.module, call.phase == Phase::backward);
+    case ModuleCall::Kind::leave: return release(call.module);
+    case ModuleCall::Kind::before_backward: begun_.push_back(call.module); return fetch(call.module, false);
+    case ModuleCall::Kind::after_backward: release(call.module); return release_borrowed(call.module);
+  }
 }
 
 // fetch_sub_module()
-void ParameterCoordinator::fetch(std::int32_t module) {
+void ParameterCoordinator::fetch(std::int32_t module, bool again) {
   if (!knows_order_) order_.push_back(module);
   const std::vector<std::int32_t>& own = calls_.modules[index(module)].parameters;
   gather(own);
@@ -71,6 +73,10 @@ void ParameterCoordinator::fetch(std::int32_t module) {
     if (parameters_[index(p)].status == Status::coming) copy_out(gathers_[index(parameters_[index(p)].gather)]);
   for (const std::int32_t p : own) {
     parameters_[index(p)].used_by.insert(module);
+    if (again && !parameters_[index(p)].is_trained && !begun_.empty()) {  // update_recompute_parameters()
+      parameters_[index(p)].used_by.insert(begun_.back());
+      borrowed_[begun_.back()].insert(p);
+    }
     if (parameters_[index(p)].status == Status::coming) wait_for(p);
   }
   if (knows_order_) {
@@ -199,6 +205,16 @@ void ParameterCoordinator::release(std::int32_t module) {
   }
 }
 
+// Of a module whose backward has ended.
+void ParameterCoordinator::release_borrowed(std::int32_t module) {
+  for (const std::int32_t p : borrowed_[module]) {
+    parameters_[index(p)].used_by.erase(module);
+    if (!parameters_[index(p)].stays) let_go(p);
+  }
+  borrowed_.erase(module);
+  std::erase(begun_, module);
+}
+
 std::set<std::int32_t> ParameterCoordinator::goes_after(const std::vector<std::int32_t>& own) const {
   std::set<std::int32_t> goes;
   for (const std::int32_t p : own)
@@ -252,6 +268,7 @@ void ParameterCoordinator::end_backward() {
       if (!parameters_[index(p)].stays) let_go(p);
     }
   }
+  while (!begun_.empty()) release_borrowed(begun_.back());
 }
 
 void ParameterCoordinator::release_all() {

@@ -50,7 +50,7 @@ class ParameterCoordinator {
     std::int32_t gather = 0;         // which of gathers_, while it is coming
     std::int32_t slot = 0;           // of its whole
     bool on_stream = false;          // of the gathers, and not the current one
-    bool is_viewed = false;
+    bool is_viewed = false, is_trained = true;
     std::vector<std::int32_t> viewed;  // slots that views hold
     std::int32_t last_fetched_for = 0;
   };
@@ -65,7 +65,7 @@ class ParameterCoordinator {
     std::int32_t parameter, step;
   };
 
-  void fetch(std::int32_t module);
+  void fetch(std::int32_t module, bool again);
   void prefetch();
   void gather(std::vector<std::int32_t> parameters);
   void take_partition(const Parameter& p, std::int32_t stream);
@@ -74,6 +74,7 @@ class ParameterCoordinator {
   void copy_out(Gather& all);
   void wait_for(std::int32_t parameter);
   void release(std::int32_t module);
+  void release_borrowed(std::int32_t module);
   std::set<std::int32_t> goes_after(const std::vector<std::int32_t>& own) const;
   void let_go(std::int32_t parameter);
   void take_own_from_queue(const std::vector<std::int32_t>& own);
@@ -93,6 +94,8 @@ class ParameterCoordinator {
   std::vector<std::int32_t> order_;  // modules, by step
   std::vector<Use> uses_;            // of order_
   std::deque<Use> queue_;
+  std::vector<std::int32_t> begun_;                          // modules whose backward has begun and not ended
+  std::map<std::int32_t, std::set<std::int32_t>> borrowed_;  // by module: frozen parameters of what runs again for it
   bool knows_order_ = false;
   std::int32_t step_ = 0;
   std::int64_t whole_elements_ = 0;  // __n_available_params, which begins with 0 whatever is there

@@ -36,7 +36,7 @@ class ConstructionWriter {
     if (!strategy_.offloads_parameters) {                 // defragment()
       for (const std::int32_t slot : cut_) writer_.free(slot);
       writer_.empty_cache();
-      keep(all_elements() * size_, Category::parameters);
+      keep(flat_bytes(), Category::parameters);
     }
     if (!strategy_.offloads) make_masters();
     keep(strategy_.reduce_bucket_elements * size_, Category::gradients);
@@ -56,13 +56,16 @@ class ConstructionWriter {
     writer_.free_buffer(t.buffer);
   }
 
+  // Of fp32, which peft has made beside a half-precision model.
+  bool is_adapter(const ParameterTensor& p) const { return size_of(graph_.tensor(p.tensor).dtype) != size_; }
+
   // zero.Init() makes each tensor of a constructor as it is asked for and converts it, and cuts the parameters of a
   // module when its constructor is done (partition_parameters.py, zero_wrapper_for_fp_tensor_constructor,
   // _post_init_method).
   void cut_while_made() {
     std::unordered_map<TensorId, const ParameterTensor*> parameters;
     for (const ParameterTensor& p : graph_.parameters) parameters[p.tensor] = &p;
-    std::vector<const ParameterTensor*> module;
+    std::vector<const ParameterTensor*> module, adapters;  // these are there whole until the engine cuts them
     const auto end_module = [&] {
       for (const ParameterTensor* p : module) cut(*p);
       module.clear();
@@ -74,14 +77,15 @@ class ConstructionWriter {
       point(i, writer_.written([&] {
         writer_.free(flat_);
         if (!module.empty() && module.back()->layer != layer) end_module();
-        if (p != nullptr)
+        if (p != nullptr && !is_adapter(*p))
           writer_.allocate(flat_, graph_.tensor(p->tensor).shape.elements() * kMasterBytes, Category::parameters);
       }));
-      if (p != nullptr) module.push_back(p);
+      if (p != nullptr) (is_adapter(*p) ? adapters : module).push_back(p);
     }
     point(graph_.model_storage.size(), writer_.written([&] {
       writer_.free(flat_);
       end_module();
+      for (const ParameterTensor* p : adapters) cut(*p);
     }));
   }
 
@@ -94,7 +98,7 @@ class ConstructionWriter {
       const std::int64_t bytes = part.elements() * kMasterBytes;
       largest = std::max(largest, bytes);
       const std::int32_t converted = writer_.new_slot();
-      writer_.allocate(converted, bytes, Category::optimizer_state);
+      if (flat_bytes() != all_elements() * kMasterBytes) writer_.allocate(converted, bytes, Category::optimizer_state);
       if (last != kNone) writer_.free(last);
       last = converted;
       keep(bytes, Category::optimizer_state);
@@ -116,6 +120,16 @@ class ConstructionWriter {
       writer_.free(there);
       writer_.free(flat_);
     }
+  }
+
+  // Adapters of a model that zero.Init has made are of fp32.
+  std::int64_t flat_bytes() const {
+    std::int64_t bytes = 0;
+    for (const ParameterTensor& p : graph_.parameters) {
+      const Tensor& t = graph_.tensor(p.tensor);
+      if (p.trainable) bytes += partition_elements(t.shape, strategy_.ranks()) * size_of(t.dtype);
+    }
+    return bytes;
   }
 
   std::int64_t all_elements() const {

@@ -50,7 +50,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
   if (!strategy.partitions_gradients && by_definition(run, strategy))
     refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16 or fp16, with an optimizer of torch.optim's",
-           "leave out --amp, --lora, --layout and --like, or ask for stage 2, which is planned by definition then");
+           "leave out --amp, --layout, --like and DoRA, or ask for stage 2, which is planned by definition then");
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
@@ -66,8 +66,9 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
 
 bool by_definition(const RunConfig& run, const Strategy& strategy) {
   if (!strategy.is_deepspeed()) return false;
-  const bool plain = run.mode == Mode::train && !run.autocast && run.like == Like::pytorch && !run.lora &&
-                     run.layout == MemoryFormat::contiguous;
+  const bool adapters = !run.lora || (!run.lora->dora && run.lora->saved.empty());
+  const bool plain = run.mode == Mode::train && !run.autocast && run.like == Like::pytorch && adapters &&
+                     run.weights == WeightFormat::as_computed && run.layout == MemoryFormat::contiguous;
   const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
   return !is_half(run.precision) || !plain || !known;
 }

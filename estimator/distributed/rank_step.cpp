@@ -134,7 +134,10 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
-    computed.engine_divides_loss = true;
+    computed.in_engine = true;
+    computed.linear_saves_input = strategy.data == DataParallel::zero3;
+    computed.converts_adapters =
+        strategy.data != DataParallel::zero3 || !strategy.made_partitioned || strategy.offloads_parameters;
     // zero.Init() makes buffers in the type of the parameters.
     if (strategy.data != DataParallel::zero3 || !strategy.made_partitioned) computed.buffer_type = DType::fp32;
   }
@@ -144,8 +147,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
 // Whether each micro-batch makes its gradients anew, since those of the one before are reduced and gone, or summed
 // elsewhere.
 bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
-  if (strategy.data == DataParallel::zero2) return computed.engine_divides_loss && strategy.partitions_gradients;
-  if (strategy.data == DataParallel::zero3) return computed.engine_divides_loss;
+  if (strategy.data == DataParallel::zero2) return computed.in_engine && strategy.partitions_gradients;
+  if (strategy.data == DataParallel::zero3) return computed.in_engine;
   if (strategy.data != DataParallel::fsdp) return false;
   const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;
   return !strategy.reduces_last || (converted && !computed.gradient_type);
@@ -158,7 +161,13 @@ void share_step(RankStep& step) {
   step.collectives.emplace();
   const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
   const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none || runs_deepspeed;
+  // Adapters are moved to the GPU with their modules, but beside a model that zero.Init has made.
+  const std::vector<TensorId> adapters =
+      runs_deepspeed ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
   if (on_meta) order_by_module(step.graph);
+  if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
+    std::ranges::stable_partition(step.graph.model_storage,
+                                  [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
     if (strategy.as_accelerate && strategy.param_type)  // MixedPrecisionPolicy(output_dtype=...)
       for (Schedule& s : step.micro_batches.schedules) s.buffers[index(s.loss)].bytes = size_of(*strategy.param_type);

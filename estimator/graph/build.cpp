@@ -169,7 +169,7 @@ class GraphBuilder {
     if (!trains) return;
     if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
     if (run_.evaluates) return keep_loss_with_output();
-    if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch && !run_.engine_divides_loss))
+    if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch && !run_.in_engine))
       layers_.divide_loss(in_model || accelerated);
   }
 

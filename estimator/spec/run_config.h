@@ -118,7 +118,11 @@ struct RunConfig {
   std::int64_t micro_batches = 1;    // the batch is run in so many parts, their gradients accumulated
   DType precision = DType::fp32;     // of the whole model
   std::optional<DType> buffer_type;  // of its floating buffers, where nothing converts them; else `precision`
-  bool engine_divides_loss = false;  // by the number of micro-batches: DeepSpeed's, and not the step's own code
+  /// DeepSpeed's, which divides the loss by the number of micro-batches, and converts adapters with the model, unless
+  /// zero.Init has made that; on the host they lie in half precision, too.
+  bool in_engine = false, converts_adapters = false;
+  /// F.linear is DeepSpeed's own (zero/linear.py), whose backward has its input whether its weight is trained or not.
+  bool linear_saves_input = false;
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
   /// to it as they come.
   std::optional<DType> gradient_type;

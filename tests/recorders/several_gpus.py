@@ -119,7 +119,7 @@ class Kind:
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
-           same, reduced with the last one)
+           same, reduced with the last one), lora8 (of DeepSpeed: peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -283,6 +283,9 @@ def main():
         from deepspeed_engine import Engine, made_partitioned
         with made_partitioned(kind, size):
             made, _, batch_of = MODELS[name]()
+        if "lora" in kind:
+            from peft import LoraConfig, get_peft_model
+            made = get_peft_model(made, LoraConfig(r=kind.number("lora"), target_modules="all-linear"))
         model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
     else:

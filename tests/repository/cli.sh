@@ -733,7 +733,8 @@ expect 0 'on the host' zoo:gpt2 --gpus 4 --batch 4 --precision bf16 --opt adamw 
 ds=tests/parallel/deepspeed/zero2.json
 sed 's/"stage": 2/"stage": 1/' $ds >"$work/zero1.json"
 expect 0 'DeepSpeed ZeRO-1' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed "$work/zero1.json"
-expect 2 "DeepSpeed's stage 1 is planned as it runs" zoo:gpt2 --gpus 4 --opt adamw --lora r=8 --gpu h100 --deepspeed "$work/zero1.json"
+expect 2 "DeepSpeed's stage 1 is planned as it runs" zoo:gpt2 --gpus 4 --opt adamw --lora r=8,dora=true --gpu h100 --deepspeed "$work/zero1.json"
+expect 0 'DeepSpeed ZeRO-1' zoo:gpt2 --gpus 4 --opt adamw --lora r=8 --gpu h100 --deepspeed "$work/zero1.json"
 expect 0 'ranks +MiB allocated +reserved +needs' zoo:gpt2 -b 8 --gpus 4 --rank all --zero fsdp --gpu h100
 expect 2 'rank expects a whole number' zoo:gpt2 -b 8 --gpus 4 --rank every --zero fsdp --gpu h100
 expect 0 'DeepSpeed ZeRO-2 · rank 0 of 4 · batch 2 each, 8 in total' zoo:gpt2 --gpus 4 --opt adamw --gpu h100 --deepspeed $ds

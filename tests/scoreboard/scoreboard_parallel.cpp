@@ -115,6 +115,7 @@ RunConfig run_of(const json& r) {
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
+  if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;
