@@ -166,8 +166,8 @@ void share_step(RankStep& step) {
       runs_deepspeed ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
   if (on_meta) order_by_module(step.graph);
   if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
-    std::ranges::stable_partition(step.graph.model_storage,
-                                  [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
+    std::stable_partition(step.graph.model_storage.begin(), step.graph.model_storage.end(),
+                          [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
     if (strategy.as_accelerate && strategy.param_type)  // MixedPrecisionPolicy(output_dtype=...)
       for (Schedule& s : step.micro_batches.schedules) s.buffers[index(s.loss)].bytes = size_of(*strategy.param_type);

@@ -89,7 +89,8 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
   if (!call_.def->indices && !inputs_.empty() && !is_floating(this->dtype(inputs_[0])))
     fail("expects a floating-point input, its input is " + std::string(name_of(this->dtype(inputs_[0]))));
   const bool adapter = call_.def->adapter;
-  const TensorId t = new_tensor(shape, adapter && !run_.converts_adapters ? adapter_type(dtype) : dtype, Category::parameters);
+  const TensorId t =
+      new_tensor(shape, adapter && !run_.converts_adapters ? adapter_type(dtype) : dtype, Category::parameters);
   lay_out(graph_.tensor(t), run_.layout);
   const bool trainable = !call_.frozen && is_floating(dtype);
   graph_.tensor(t).requires_grad = trainable && training();
