@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/base/integers.h"
 #include "estimator/operators/reduction.h"
 
 namespace gpuplan {
@@ -18,7 +19,7 @@ void write_norms(std::span<const std::int64_t> elements, const Gpu& gpu, Collect
   const std::int32_t norm = writer.new_slot();
   std::vector<std::int32_t> norms;
   for (const std::int64_t of : elements) {
-    writer.allocate(norm, of * kNorm, Category::gradients);
+    writer.allocate(norm, checked_mul(of, kNorm), Category::gradients);
     writer.allocate(norms.emplace_back(writer.new_slot()), kNorm, Category::gradients);
     std::vector<std::int32_t> scratch;
     for (const std::int64_t bytes : reduction_scratch({of}, 1, DType::fp64, DType::fp64, gpu, ReductionKind::mean))

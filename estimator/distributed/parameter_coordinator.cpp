@@ -27,7 +27,8 @@ ParameterCoordinator::ParameterCoordinator(const Graph& graph, const ModuleCalls
     Parameter own;
     own.elements = t.shape.elements();
     own.size = size_of(t.dtype);
-    own.padded = partition_elements(t.shape, ranks_) * ranks_;
+    own.padded = checked_mul(partition_elements(t.shape, ranks_), ranks_);
+    (void)checked_mul(own.padded, own.size);  // no gather is too large for its bytes
     own.stays = own.elements <= settings_.persistence_elements;
     own.slot = writer.new_slot();
     own.is_trained = p.trainable;

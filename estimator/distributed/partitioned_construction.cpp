@@ -4,6 +4,8 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "estimator/base/integers.h"
+
 namespace gpuplan {
 namespace {
 
@@ -153,7 +155,9 @@ std::int64_t partition_elements(const Shape& shape, std::int64_t ranks) {
   return shape.elements() / ranks + (shape.elements() % ranks == 0 ? 0 : 1);
 }
 
-std::int64_t PartitionedPart::elements() const { return std::accumulate(each.begin(), each.end(), std::int64_t{0}); }
+std::int64_t PartitionedPart::elements() const {
+  return std::accumulate(each.begin(), each.end(), std::int64_t{0}, checked_add);
+}
 
 std::vector<PartitionedPart> partitioned_parts(const Graph& graph, const Strategy& strategy) {
   std::vector<PartitionedPart> parts;

@@ -149,6 +149,8 @@ class AccelerateReader {
       throw Error("fsdp_auto_wrap_policy is planned as TRANSFORMER_BASED_WRAP, and this is " + policy)
           .at(fsdp.mark)
           .help("--fsdp wrap=GLOB says which blocks are wrapped");
+    if (precision_ == "fp16")
+      refuse(root_, "mixed_precision", "FSDP2 in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
     std::string words = flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true" : "reshard=false";
     if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
     if (precision_ != "no") words += ",param=" + precision_ + ",reduce=" + precision_;

@@ -88,6 +88,10 @@ TEST_CASE("what Accelerate does not know, or is not planned, points at its place
   refused(
       "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: NO_WRAP\n",
       "TRANSFORMER_BASED_WRAP");
+  refused(
+      "distributed_type: FSDP\nmixed_precision: fp16\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n",
+      "scales gradients");
   refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 0\n", "without ZeRO");
   refused(
       "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 2\n"
