@@ -78,6 +78,7 @@ class ParameterCoordinator {
   std::set<std::int32_t> goes_after(const std::vector<std::int32_t>& own) const;
   void let_go(std::int32_t parameter);
   void take_own_from_queue(const std::vector<std::int32_t>& own);
+  std::int32_t take_slot();
 
   const ModuleCalls& calls_;
   const PartitionSettings& settings_;
@@ -87,8 +88,6 @@ class ParameterCoordinator {
   CollectiveWriter& writer_;
   std::vector<Parameter> parameters_;
   std::vector<Gather> gathers_;
-  std::int32_t take_slot();
-
   std::vector<std::int32_t> brought_;  // slots of partitions that came from the host
   std::vector<std::int32_t> free_slots_;
   std::vector<std::int32_t> order_;  // modules, by step

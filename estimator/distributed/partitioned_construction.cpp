@@ -96,11 +96,12 @@ class ConstructionWriter {
   void make_masters() {
     std::int64_t largest = 0;
     std::int32_t last = kNone;
+    const bool converts = flat_bytes() != all_elements() * kMasterBytes;
     for (const PartitionedPart& part : parts_) {
       const std::int64_t bytes = part.elements() * kMasterBytes;
       largest = std::max(largest, bytes);
       const std::int32_t converted = writer_.new_slot();
-      if (flat_bytes() != all_elements() * kMasterBytes) writer_.allocate(converted, bytes, Category::optimizer_state);
+      if (converts) writer_.allocate(converted, bytes, Category::optimizer_state);
       if (last != kNone) writer_.free(last);
       last = converted;
       keep(bytes, Category::optimizer_state);

@@ -48,6 +48,10 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
                std::to_string((run.batch / ranks + 1) * ranks));
   if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
+  if (strategy.is_deepspeed() && (run.master_weights || run.optimizer_in_backward || run.offload_optimizer))
+    refuse("DeepSpeed's engine keeps fp32 copies and steps the optimizer itself",
+           "leave out --master, --optimizer-in-backward and --offload optimizer; a --deepspeed FILE says what is "
+           "offloaded");
   if (!strategy.partitions_gradients && by_definition(run, strategy))
     refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16 or fp16, with an optimizer of torch.optim's",
            "leave out --amp, --layout, --like and DoRA, or ask for stage 2, which is planned by definition then");
@@ -82,7 +86,6 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
   s.schedule.with_gradient = schedule.with_gradient;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {  // flat fp32 tensors: one, or one a part
     std::erase_if(s.graph.parameters, [](const ParameterTensor& p) { return !p.trainable; });
-    if (strategy.data == DataParallel::zero2) s.graph.parameters.resize(1);
     const auto becomes = [&](std::size_t parameter, std::int64_t elements) {
       Tensor& t = s.graph.tensor(s.graph.parameters[parameter].tensor);
       t.shape = Shape{elements};
@@ -90,12 +93,14 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
       t.dtype = DType::fp32;
       s.schedule.with_gradient.push_back(static_cast<std::int32_t>(parameter));
     };
+    std::vector<std::int64_t> parts;
+    if (strategy.data == DataParallel::zero3)
+      for (const PartitionedPart& part : partitioned_parts(graph, strategy)) parts.push_back(part.elements());
+    else if (!s.graph.parameters.empty())
+      parts.push_back(flat_part(graph, strategy.ranks(), strategy.rank).elements);
     s.schedule.with_gradient.clear();
-    if (strategy.data == DataParallel::zero2) becomes(0, flat_part(graph, strategy.ranks(), strategy.rank).elements);
-    if (strategy.data == DataParallel::zero2) return s;
-    const std::vector<PartitionedPart> parts = partitioned_parts(graph, strategy);
-    s.graph.parameters.resize(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) becomes(i, parts[i].elements());
+    s.graph.parameters.resize(parts.size());  // there are as many that are trained, or more
+    for (std::size_t i = 0; i < parts.size(); ++i) becomes(i, parts[i]);
   } else if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced

@@ -107,6 +107,10 @@ class Collector {
         add("zero_init",
             "the model is made under deepspeed.zero.Init, as transformers and Accelerate do it; without that all of it "
             "is on the GPU first");
+      if (run_.lora && run_.checkpoint.kind > CheckpointConfig::Kind::none)
+        add("input_require_grads",
+            "adapters beside checkpointed blocks are trained with enable_input_require_grads(), as transformers does "
+            "it");
       add("deepspeed",
           "a module of DeepSpeed's stage 3 waits for its parameters in the order of a Python set, which differs "
           "from run to run: that which takes the most is planned");

@@ -49,10 +49,9 @@ Report report_of(const Plan& plan, const Topology& topology = {});
 /// report_of(make_plan(...)), of one GPU.
 Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr);
 
-/// To be shown with every figure of ZeRO-2 or 3.
+/// To be shown with every figure of ZeRO-2 or 3 that by_definition() says of.
 constexpr const char* kDeepSpeedWarning =
     "ZeRO stages 2 and 3 are planned by definition: DeepSpeed's buffers and PyTorch's cache come on top, and in stage "
-    "3 "
-    "the parameters that DeepSpeed keeps gathered";
+    "3 the parameters that DeepSpeed keeps gathered; --precision bf16 or fp16, without --amp, plans them as they run";
 
 }  // namespace gpuplan

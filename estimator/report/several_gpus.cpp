@@ -63,8 +63,9 @@ class GpusScreen : public StyledScreen {
            bytes(s.reduce_bucket_elements * 2) + " for gradients" + dot() + format_count(s.reduce_bucket_elements) +
            " elements (reduce_bucket_size)\n" +
            (divides ? "  gathers  " + format_count(p.prefetch_elements) + " elements ahead, up to " +
-                          format_count(p.live_elements) + dot() + "kept if needed within " +
-                          format_count(p.reuse_elements) + "\n"
+                          format_count(p.live_elements) + "\n  keeps    what is needed within " +
+                          format_count(p.reuse_elements) + " elements" +
+                          (s.made_partitioned ? dot() + "made under zero.Init" : "") + "\n"
                     : "");
   }
   std::string gathers() const {

@@ -728,6 +728,11 @@ expect 0 'the embedding and the head, too, as Accelerate' zoo:gpt2 --batch 8 --o
 expect 0 'DeepSpeed ZeRO-3 · rank 0 of 8' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate tests/parallel/accelerate/zero3.yaml
 expect 3 '--gpus says 4, and the file 8' zoo:gpt2 --batch 8 --gpus 4 --opt adamw --gpu h100 --accelerate $acc
 expect 2 'for the plan of a step' zoo:gpt2 --batch 8 --eval-batch 4 --opt adamw --gpu h100 --accelerate $acc
+printf 'gpuplan: 1\nname: frozen\ninput: {shape: [784]}\nlayers: [{op: "Linear(_, 10)", frozen: true}]\n' >"$work/frozen.yaml"
+for stage in 2 3; do
+  expect 0 'DeepSpeed ZeRO' "$work/frozen.yaml" --gpus 4 --batch 4 --zero $stage --precision bf16 --opt adamw --gpu h100
+  expect 2 'keeps fp32 copies' zoo:gpt2 --gpus 4 --batch 4 --zero $stage --precision bf16 --master fp32 --gpu h100
+done
 ds=tests/parallel/deepspeed/zero3_offload.json
 expect 0 'on the host' zoo:gpt2 --gpus 4 --batch 4 --precision bf16 --opt adamw --gpu h100 --deepspeed $ds
 ds=tests/parallel/deepspeed/zero2.json

@@ -91,6 +91,10 @@ class AccelerateReader {
       refuse(root_, "mixed_precision", "mixed_precision is planned as no, bf16 or fp16, and this is " + precision_,
              "mixed_precision: bf16");
     if (type != "NO") read_processes();
+    if (type == "NO" && !several_.gpus.empty())
+      throw Error("--gpus says " + several_.gpus + ", and the file that nothing is distributed")
+          .at(root_.find("distributed_type") == nullptr ? root_.mark : root_.find("distributed_type")->mark)
+          .help("distributed_type: MULTI_GPU");
     if (type == "NO" || type == "MULTI_GPU")
       read_alike(type);
     else if (type == "FSDP")

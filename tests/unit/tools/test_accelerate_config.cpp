@@ -103,6 +103,7 @@ TEST_CASE("what Accelerate does not know, or is not planned, points at its place
   Flags given;
   given.several.gpus = "4";
   refused("distributed_type: MULTI_GPU\nnum_processes: 8\n", "--gpus says 4, and the file 8", given);
+  refused("distributed_type: 'NO'\n", "that nothing is distributed", given);
 }
 
 }  // namespace
