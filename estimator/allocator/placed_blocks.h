@@ -123,6 +123,21 @@ class PlacedBlocks {
     blocks_ = std::move(aside_);
     buffers_ = aside_buffers_;
   }
+  /// From here on there are so many tables of blocks, for micro-batches that are in flight at once, and this is the
+  /// first one's. `own`: by buffer, whether each of them has one; all others are the same in all.
+  void keep_apart(std::size_t micro_batches, std::vector<char> own) {
+    own_ = std::move(own);
+    in_flight_.assign(micro_batches, std::vector<BlockId>(blocks_.size(), kNoBlock));
+  }
+  void switch_to(std::size_t micro_batch) {
+    if (micro_batch == micro_batch_) return;
+    std::vector<BlockId>& next = in_flight_[micro_batch];
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      if (own_[b] == 0) next[b] = blocks_[b];
+    std::swap(in_flight_[micro_batch_], blocks_);
+    std::swap(blocks_, next);
+    micro_batch_ = micro_batch;
+  }
   /// The buffer's block, which the table has no longer.
   BlockId take(BufferId id) { return id == kNone ? kNoBlock : std::exchange(blocks_[index(id)], kNoBlock); }
 
@@ -140,6 +155,9 @@ class PlacedBlocks {
   std::vector<BlockId> blocks_;      // by buffer
   std::span<const Buffer> aside_buffers_;
   std::vector<BlockId> aside_;  // of the training, while the model is evaluated
+  std::vector<char> own_;       // see keep_apart()
+  std::vector<std::vector<BlockId>> in_flight_;
+  std::size_t micro_batch_ = 0;  // whose table blocks_ is
   std::array<std::int64_t, kCategories> by_category_{};
 };
 

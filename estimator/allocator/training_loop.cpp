@@ -1,7 +1,6 @@
 #include "estimator/allocator/training_loop.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -9,28 +8,12 @@
 #include "estimator/allocator/evaluation.h"
 #include "estimator/allocator/loop_programs.h"
 #include "estimator/allocator/model_construction.h"
+#include "estimator/allocator/pass_runner.h"
+#include "estimator/allocator/pipelined_passes.h"
 #include "estimator/allocator/placed_blocks.h"
-#include "estimator/allocator/step_kernels.h"
 
 namespace gpuplan {
 namespace {
-
-struct PhaseSteps {
-  Range steps;  // of the pass
-  std::int64_t kernels = 0;
-};
-using PassSteps = std::array<PhaseSteps, kPhases>;
-
-PassSteps steps_by_phase(const Schedule& schedule) {
-  PassSteps phases{};
-  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
-    PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.ops[i].phase)];
-    phase.kernels += schedule.ops[i].kernels;
-    if (phase.steps.begin == phase.steps.end) phase.steps.begin = static_cast<std::int32_t>(i);
-    phase.steps.end = static_cast<std::int32_t>(i) + 1;
-  }
-  return phases;
-}
 
 class TrainingLoop {
  public:
@@ -43,9 +26,8 @@ class TrainingLoop {
         optimizer_(loop_, blocks_, readings_),
         collectives_(loop_, blocks_),
         evaluation_(loop_, blocks_, optimizer_),
-        kernels_(loop_, blocks_) {
-    find_phases();
-  }
+        passes_(loop_, blocks_, readings_, optimizer_, collectives_),
+        pipelined_(loop_, blocks_, readings_, passes_) {}
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
@@ -78,11 +60,6 @@ class TrainingLoop {
   const RunningLoop& where() const { return loop_; }
 
  private:
-  void find_phases() {
-    phases_.clear();
-    for (const Schedule& pass : loop_.rank->micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
-  }
-
   // With the step of another batch, of which nothing has happened yet.
   void go_on(int i) {
     std::shared_ptr<const RankStep> to = next_(i);
@@ -95,7 +72,7 @@ class TrainingLoop {
         blocks_.go_on(*loop_.rank, *to);
       loop_.rank = to.get();
       readings_.go_on();
-      find_phases();
+      passes_.find_phases();
     }
     now_ = std::move(to);
   }
@@ -118,8 +95,8 @@ class TrainingLoop {
     blocks_.note_peak();
     evaluation_.take_batch();
     record(Phase::start);
-    run_steps(Phase::forward);
-    run_steps(Phase::loss);
+    passes_.run(Phase::forward);
+    passes_.run(Phase::loss);
     evaluation_.take_results();
     record(Phase::forward);
   }
@@ -136,6 +113,9 @@ class TrainingLoop {
     if (run.mode == Mode::infer) {
       follow_micro_batch(0);
       infer(i > 0);
+    } else if (!loop_.rank->pipeline.empty()) {
+      pipelined_.run();
+      update(i);
     } else {
       for (std::int64_t m = 0; m < run.micro_batches; ++m) {
         loop_.pass = m == 0 ? 0 : loop_.rank->micro_batches.schedules.size() - 1;
@@ -194,7 +174,7 @@ class TrainingLoop {
     const Schedule& s = loop_.schedule();
     const bool plain = loop_.rank->run.loop == Loop::plain;
     const BlockId held_output = blocks_.block_of(s.output);
-    run_steps(Phase::forward);
+    passes_.run(Phase::forward);
     if (plain && result_is_held) blocks_.release_held(held_output, s.output);
     record(Phase::forward);
     if (!plain && s.output != kNone) blocks_.release(s.output);
@@ -207,18 +187,18 @@ class TrainingLoop {
     const bool plain = loop_.rank->run.loop == Loop::plain;
     const std::vector<Held> last = held_results();
     collectives_.begin_forward(number, loop_.rank->run.micro_batches);
-    run_steps(Phase::forward);
+    passes_.run(Phase::forward);
     record(Phase::forward);
-    run_steps(Phase::loss);
+    passes_.run(Phase::loss);
     if (plain && result_is_held)
       for (const Held& h : last) blocks_.release_held(h.block, h.buffer);
     optimizer_.run_unobserved(loop_.rank->optimizer.trainer.loss);
     record(Phase::loss);
     loop_.phase = Phase::backward;
     if (zeroes) zero_gradients();
-    updates_first_ = first;
+    passes_.updates_first(first);
     if (first) optimizer_.run(loop_.rank->optimizer.scaler, OptimizerPart::scaler);
-    run_steps(Phase::backward);
+    passes_.run(Phase::backward);
     optimizer_.run_unobserved(loop_.rank->optimizer.trainer.backward);
     // A local name of accelerator.backward(), unlike the model's loss.
     if (loop_.rank->run.like == Like::accelerate) blocks_.release(loop_.schedule().loss);
@@ -250,47 +230,6 @@ class TrainingLoop {
     optimizer_.run_unobserved(work.trainer.end);
   }
 
-  void run_steps(Phase phase) {
-    loop_.phase = phase;
-    const auto& [range, kernels] = phases_[loop_.pass][static_cast<std::size_t>(phase)];
-    readings_.count_kernels(kernels);
-    const Schedule& s = loop_.schedule();
-    auto replacement = s.replacements.begin();
-    auto taken = std::ranges::lower_bound(s.taken, range.begin, {}, &Schedule::Replacement::step);
-    auto update = s.updates.begin();
-    auto constant = std::ranges::lower_bound(s.constants, range.begin, {}, &Schedule::FirstRead::step);
-    for (std::int32_t i = range.begin; i < range.end; ++i) {
-      const ScheduledOp& step = s.ops[index(i)];
-      collectives_.run_before(i);
-      loop_.step = i;
-      readings_.begin_step();
-      for (; constant != s.constants.end() && constant->step == i; ++constant) make_constant(*constant);
-      if (step.what != nullptr) kernels_.run(step);
-      if (phase == Phase::backward && update != s.updates.end() && update->step == i) update_parameter(*update++);
-      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) blocks_.release(s.released[index(k)]);
-      if (replacement != s.replacements.end() && replacement->step == i) blocks_.replace(*replacement++);
-      for (; taken != s.taken.end() && taken->step == i; ++taken) blocks_.replace(*taken);
-      readings_.end_step();
-    }
-    collectives_.run_before(range.end);
-    loop_.step = kNone;
-  }
-
-  void make_constant(const Schedule::FirstRead& read) {
-    if (blocks_.block_of(read.buffer) != kNoBlock) return;
-    blocks_.allocate(read.buffer);
-    if (read.drops != kNone) blocks_.release(read.drops);
-    if (loop_.observer != nullptr) loop_.observer->constant_is_made(read.constant);
-  }
-
-  // An optimizer's step within backward. Its first one makes states.
-  void update_parameter(const Schedule::Update& u) {
-    const OptimizerWork& work = loop_.rank->optimizer;
-    const std::vector<OptimizerProgram>& programs = updates_first_ ? work.first_of : work.steady_of;
-    if (index(u.parameter) < programs.size())
-      optimizer_.run(programs[index(u.parameter)], OptimizerPart::step, u.parameter);
-  }
-
   int steps_;
   NextStep next_;                            // where steps differ
   std::shared_ptr<const RankStep> now_;      // what loop_ is at, then
@@ -301,10 +240,9 @@ class TrainingLoop {
   OptimizerPrograms optimizer_;
   CollectivePrograms collectives_;
   Evaluation evaluation_;
-  StepKernels kernels_;
-  std::vector<PassSteps> phases_;  // of each pass
-  bool silent_ = false;            // of the phases of a step's passes the last ones are told
-  bool updates_first_ = false;     // optimizers in backward have no states yet
+  PassRunner passes_;
+  PipelinedPasses pipelined_;
+  bool silent_ = false;  // of the phases of a step's passes the last ones are told
 };
 
 LimitedReplay limited(BlockAllocator& allocator, TrainingLoop& loop, const std::function<void()>& replay) {

@@ -9,7 +9,9 @@
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
 #include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/stage_model.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/build.h"
 #include "estimator/graph/tensor_style.h"
@@ -213,6 +215,18 @@ void take_one_batch_at_a_time(RankStep& step) {
   }
 }
 
+// The whole model says what its blocks are given.
+void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig& computed,
+                 const CheckpointConfig* units) {
+  const Strategy& strategy = step.strategy;
+  const std::int64_t stage = strategy.pipelining.stage;
+  const Graph whole = build_graph(model, catalog, computed, step.gpu, units);
+  computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
+  const StageModel part = stage_model(model, catalog, whole, strategy);
+  step.graph = build_graph(part.model, catalog, computed, step.gpu, units);
+  step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
+}
+
 }  // namespace
 
 RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
@@ -228,11 +242,16 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
                 ErrorKind::usage)
         .help("2.6 keeps the root's parameters whatever is said: leave out reshard-root=true");
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
-  const RunConfig computed = computed_run(step.run, step.strategy);
-  step.graph = build_graph(model, catalog, computed, gpu, wraps ? &wrapped : nullptr);
+  RunConfig computed = computed_run(step.run, step.strategy);
+  const CheckpointConfig* const units = wraps ? &wrapped : nullptr;
+  if (strategy.runs_stages())
+    build_stage(step, model, catalog, computed, units);
+  else
+    step.graph = build_graph(model, catalog, computed, gpu, units);
   mark_partial_gradients(step.graph, run.tensor_ranks);
   refuse_batch_norm(step.graph, computed, strategy);
-  step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls);
+  if (!step.pipeline.empty()) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
+  step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls, step.inferring.get());
   if (run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
     step.micro_batches.schedules.resize(1);
     if (calls) step.micro_batches.calls.resize(1);

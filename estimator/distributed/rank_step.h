@@ -1,6 +1,7 @@
 // What one rank runs in a step, before its allocations are replayed. A single GPU is a strategy with one rank.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "estimator/distributed/collective_memory.h"
 #include "estimator/distributed/communication.h"
 #include "estimator/distributed/fsdp_units.h"
+#include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"
@@ -27,6 +29,9 @@ struct RankStep {
   Graph graph;
   MicroBatchSchedules micro_batches;
   OptimizerWork optimizer;  // of what the rank steps (rank_share.h)
+  // Of a stage that torch.distributed.pipelining runs:
+  std::vector<PipelineAction> pipeline;
+  std::unique_ptr<Graph> inferring;  // of the second schedule, which is run before the first step
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;
   std::vector<FsdpUnit> units;  // FSDP2's, as the last micro-batch runs them

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/base/dtype.h"
 
@@ -26,11 +27,24 @@ struct PartitionSettings {
   std::int64_t part_elements = 1'000'000'000;   // sub_group_size: of the rank's part, for each call of the optimizer
 };
 
+/// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or
+/// torch.distributed.pipelining.
+enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b };
+
+struct PipelineSettings {
+  PipelineSchedule schedule = PipelineSchedule::formulas;
+  std::int64_t stage = 0;             // of the rank
+  std::vector<std::int64_t> blocks;   // of each stage; empty: as evenly as they can be, the first ones have one more
+  bool returns_outputs = true;        // schedule.step()'s return_outputs: of all micro-batches, until the next step
+};
+
 struct Strategy {
   DataParallel data = DataParallel::none;
   std::int64_t gpus = 1;      // in all: data * tensor * pipeline
   std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
   std::int64_t pipeline = 1;  // stages
+  PipelineSettings pipelining;
+  bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;      // among those of data parallelism
   std::int64_t gpus_per_node = 8;
   bool gradient_as_bucket_view = false;  // DDP's
@@ -62,7 +76,7 @@ struct Strategy {
     return reshard_after_forward && unit >= 1 && unit < units && !(last && (keeps_last_block || wraps_ends));
   }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
-  bool shares() const { return data != DataParallel::none || tensor > 1; }
+  bool shares() const { return data != DataParallel::none || tensor > 1 || runs_stages(); }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }

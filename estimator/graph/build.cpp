@@ -139,7 +139,8 @@ class GraphBuilder {
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
   void compute_loss(BlockNames& names) {
     const bool trains = run_.in_training();
-    const bool in_model = model_.losses.empty() ? layers_.computes_own_loss(model_.loss) : model_.own_loss;
+    const bool own_loss = model_.losses.empty() ? layers_.computes_own_loss(model_.loss) : model_.own_loss;
+    const bool in_model = own_loss && !run_.stage;  // a schedule computes it of what the last stage returned
     if (run_.labels && !in_model)
       throw Error("--labels: the model's forward does not compute a loss, so it takes no labels", ErrorKind::usage)
           .at(model_.loss.mark)
@@ -162,6 +163,10 @@ class GraphBuilder {
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
+    if (trains && run_.stage && !run_.stage->last) {  // backward begins with what the next stage sends
+      graph_.loss = graph_.output;
+      return;
+    }
     if (trains && !in_model) compute_loss_of_output(names);
     if (trains && !accelerated) layers_.end_autocast();
     // Trainer divides by the number of items or of micro-batches; so do accelerator.backward() and Lightning's closure,
@@ -169,6 +174,7 @@ class GraphBuilder {
     if (!trains) return;
     if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
     if (run_.evaluates) return keep_loss_with_output();
+    if (run_.stage) return;  // its schedule divides gradients once they are summed, in place
     if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch && !run_.in_engine))
       layers_.divide_loss(in_model || accelerated);
   }
@@ -231,6 +237,14 @@ class GraphBuilder {
         converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));
       names.give(in.name, given);
     }
+    if (run_.stage && !run_.stage->first) receive_states();
+  }
+
+  // Of one micro-batch, where other inputs are there for the whole step.
+  void receive_states() {
+    const TensorId states = graph_.inputs.front();
+    graph_.buffers[static_cast<std::size_t>(buffer_of(graph_, states))].bytes /= run_.micro_batches;
+    if (graph_.tensor(states).requires_grad) graph_.leaves.push_back(states);
   }
 
   void refuse_trained_weights() const {

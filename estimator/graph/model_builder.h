@@ -47,7 +47,10 @@ class ModelBuilder {
   /// Input `i` of the model: a causal model's labels are its tokens.
   TensorId input(int i) const { return b_.graph_.inputs[static_cast<std::size_t>(i)]; }
   /// Of which the model's own loss makes its targets.
-  TensorId labels(int i) const { return b_.graph_.labels = input(i); }
+  TensorId labels(int i) const {
+    const std::optional<StageOfRun>& stage = b_.run().stage;  // the last one is given them beside the hidden states
+    return b_.graph_.labels = stage && !stage->first ? b_.graph_.inputs.back() : input(i);
+  }
   /// The output object holds this, too.
   void keep_with_output(TensorId t);
   /// The output object has no output, and nothing but this.

@@ -8,13 +8,14 @@
 
 namespace gpuplan {
 
-/// One schedule; with micro-batches, the schedule of the first and that of all others.
+/// One schedule; with micro-batches, the schedule of the first and, last, that of all others. Between these a stage of
+/// a pipeline has the one that infers shapes.
 struct MicroBatchSchedules {
   std::vector<Schedule> schedules;
   std::vector<Calls> calls;
 };
-/// `calls`: otherwise MicroBatchSchedules::calls stays empty.
+/// `calls`: otherwise MicroBatchSchedules::calls stays empty. `inferring`: of a stage (distributed/shape_inference.h).
 MicroBatchSchedules make_micro_batch_schedules(const Graph& graph, const RunConfig& run, const Gpu& gpu,
-                                               bool calls = true);
+                                               bool calls = true, const Graph* inferring = nullptr);
 
 }  // namespace gpuplan

@@ -194,9 +194,11 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first, Calls* calls) {
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first, Calls* calls,
+                       const Schedule* before) {
+  if (before == nullptr) before = first;
   Schedule s;
-  s.buffers = first != nullptr ? first->buffers : graph.buffers;
+  s.buffers = before != nullptr ? before->buffers : graph.buffers;
   const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
   s.buffers.reserve(s.buffers.size() + 2 * graph.backward_ops.size());
   s.ops.reserve(2 * ops);
@@ -210,8 +212,14 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   hold_results(graph, run, writer, kept);
   if (graph.loss != kNone) append_backward(graph, run, writer, kept, first);
   kept.resize(s.buffers.size(), 0);
+  if (run.stage && !run.stage->last) kept[static_cast<std::size_t>(received_gradient(s))] = 1;
   find_lifetimes(s, kept);
   return s;
+}
+
+BufferId received_gradient(const Schedule& schedule) {
+  const auto root = std::ranges::find(schedule.ops, Phase::backward, &ScheduledOp::phase);
+  return schedule.allocated[static_cast<std::size_t>(root->allocates.begin)];
 }
 
 std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter) {

@@ -85,11 +85,14 @@ struct Schedule {
 
 /// The step's operations and lifetimes. The graph must outlive the result. `first`: that of the
 /// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their
-/// numbers from one to the other.
+/// numbers from one to the other. `before`: whose buffers keep theirs; null: those of `first`.
 /// `calls`: where to record what each step is given, for who executes it. Where there is a `first`, its gradients are
 /// in Calls::gradients already.
 Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr,
-                       Calls* calls = nullptr);
+                       Calls* calls = nullptr, const Schedule* before = nullptr);
+
+/// Of a stage that is not the last one: what its backward begins with, which its schedule's names hold.
+BufferId received_gradient(const Schedule& schedule);
 
 /// Which member of with_gradient the parameter is, an index in Graph::parameters; kNone where it gets no gradient.
 std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter);

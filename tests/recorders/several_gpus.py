@@ -117,7 +117,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
-    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py
+    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), lora8 (of DeepSpeed: peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
@@ -125,7 +125,7 @@ class Kind:
 
     def __init__(self, kind):
         words = kind.split("_")
-        self.way, self.words = words[0].split("+")[0], {}
+        self.way, self.words, self.names = words[0].split("+")[0], {}, words
         self.policy = [TYPES[t] for word in words for t in word.split("+")[1:]]
         for word in words[1:]:
             name = word.split("+")[0]
@@ -288,12 +288,22 @@ def main():
             made = get_peft_model(made, LoraConfig(r=kind.number("lora"), target_modules="all-linear"))
         model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
+    elif kind.way == "pp":
+        from pipeline_engine import Engine
+        if "bf" in kind:
+            torch.set_default_dtype(torch.bfloat16)
+        with torch.device("meta"):
+            made, _, make_batch = MODELS[name]()
+        model = Engine(made, kind, size)
+        built = stat("current")
+        optimizer = optimizer_of(model, opt, kind)
     else:
         model, make_batch = wrapped(name, kind, local_rank)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):
-        batch = make_batch(size * micro_batches)
+        takes_batch = kind.way != "pp" or model.first or model.last
+        batch = make_batch(size * micro_batches) if takes_batch else ()
         if kind.way == "deepspeed":
             half = torch.float16 if "fp" in kind else torch.bfloat16
             batch = tuple(t.to(half) if t.is_floating_point() else t for t in batch)
@@ -327,8 +337,11 @@ def main():
                 output = model(input_ids=batch[0]) if name in ("gpt2", "llama", *DECODERS) else model(batch[0])
             meter("forward")
             return
-        for number in range(micro_batches):
-            pass_over(number, number + 1 == micro_batches)
+        if kind.way == "pp":
+            model.run(batch, meter)
+        else:
+            for number in range(micro_batches):
+                pass_over(number, number + 1 == micro_batches)
         if "clip" in kind and kind.way != "deepspeed":
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             meter("clip")

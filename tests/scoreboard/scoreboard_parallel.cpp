@@ -77,6 +77,12 @@ Strategy strategy_of(const json& r) {
     if (kind.has("part")) s.partition.part_elements = kind.number("part") * kMillion;
     if (kind.has("persist")) s.partition.persistence_elements = kind.number("persist");
   }
+  if (kind.way == "pp") {
+    s.pipeline = r.at("world");
+    s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;
+    s.pipelining.stage = r.at("rank");
+    s.pipelining.returns_outputs = !kind.has("drop");
+  }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");
   s.reshard_after_forward = !kind.has("keep");
@@ -91,7 +97,7 @@ Strategy strategy_of(const json& r) {
   s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
   s.tensor = kind.number("tp");
-  s.rank = r.at("rank").get<std::int64_t>() / s.tensor;
+  s.rank = r.at("rank").get<std::int64_t>() / s.tensor % s.ranks();
   if (r.at("model") == "uneven") s.unit_glob = "*";
   read_policy(kind.policy, s);
   return s;
@@ -103,8 +109,7 @@ RunConfig run_of(const json& r) {
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
   run.tensor_ranks = kind.number("tp");
-  run.batch =
-      r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>() / run.tensor_ranks * run.micro_batches;
+  run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).ranks() * run.micro_batches;
   run.clip_grad_norm = kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
   if (run.tensor_ranks > 1 && kind.way == "single") run.optimizer.impl = OptimizerImpl::for_loop;
@@ -114,6 +119,7 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
+  if (kind.way == "pp" && kind.has("bf")) run.precision = DType::bf16;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;

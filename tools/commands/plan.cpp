@@ -33,6 +33,7 @@
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
+#include "tools/options/pipeline_schedule.h"
 #include "tools/options/run_words.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
@@ -222,7 +223,8 @@ int run_plan(PlanOptions options) {
   std::optional<Strategy> strategy = strategy_of(options.several);
   const bool shares_layers =
       strategy && strategy->tensor > 1 && strategy->pipeline == 1 && shares_layers_of(options.run);
-  const bool in_stages = strategy && !shares_layers && strategy->tensor * strategy->pipeline > 1;
+  const bool runs_stages = strategy && strategy->runs_stages();
+  const bool in_stages = strategy && !shares_layers && !runs_stages && strategy->tensor * strategy->pipeline > 1;
   const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
@@ -230,11 +232,10 @@ int run_plan(PlanOptions options) {
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
   Planning planning = prepare_rank(options.run, shares_layers ? strategy->tensor : 1);
-  if (shares_layers) {
-    const GivenFlags given{!options.several.zero.empty() || !options.several.fsdp.empty(),
-                           !options.run.optimizer_impl.empty()};
-    strategy = with_shared_layers(*strategy, given, planning.run);
-  }
+  const GivenFlags given{!options.several.zero.empty() || !options.several.fsdp.empty(),
+                         !options.run.optimizer_impl.empty()};
+  if (shares_layers) strategy = with_shared_layers(*strategy, given, planning.run);
+  if (runs_stages) strategy = with_stages(*strategy, given.data_parallel, planning.run);
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/options/money.h"
+#include "tools/options/pipeline_schedule.h"
 #include "tools/options/words.h"
 
 namespace gpuplan {
@@ -23,7 +24,8 @@ void need_gpus(const SeveralGpusOptions& o) {
       {"--fsdp", !o.fsdp.empty()},        {"--deepspeed", !o.deepspeed.empty()},
       {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
       {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
-      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
+      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()},
+      {"--pp-schedule", !o.pipeline_schedule.empty()}};
   if (!o.accelerate.empty())  // a plan that reads it has made flags of it by then
     throw Error("--accelerate is for the plan of a step of a model", ErrorKind::usage).help("leave it out");
   for (const auto& [flag, given] : flags)
@@ -82,7 +84,9 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
-  add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
+  add_flag(command, "--pp", o.pipeline, "N", 
+           "Pipeline parallelism: stages; of a GPT by Megatron-LM's formulas, else with --pp-schedule");
+  add_flag(command, "--pp-schedule", o.pipeline_schedule, "1f1b|gpipe,KEY=VALUE,...", kPipelineHelp);
 }
 
 namespace {
@@ -163,7 +167,10 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
                     " x --pp " + std::to_string(s.pipeline),
                 ErrorKind::usage)
         .help("--gpus must be a multiple of --tp times --pp");
-  if (!asks_for_every_rank(o)) s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
+  if (!o.pipeline_schedule.empty())
+    read_pipeline(o, s);
+  else if (!asks_for_every_rank(o))
+    s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
   s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);
   s.unit_glob = o.wrap;
   s.gradient_as_bucket_view = o.bucket_view;

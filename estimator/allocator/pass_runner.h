@@ -1,0 +1,132 @@
+// The steps of a micro-batch's forward, loss and backward, in a training loop.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "estimator/allocator/loop_programs.h"
+#include "estimator/allocator/placed_blocks.h"
+#include "estimator/allocator/step_kernels.h"
+
+namespace gpuplan {
+
+class PassRunner {
+ public:
+  PassRunner(RunningLoop& loop, PlacedBlocks& blocks, LoopReadings& readings, OptimizerPrograms& optimizer,
+             CollectivePrograms& collectives)
+      : loop_(loop),
+        blocks_(blocks),
+        readings_(readings),
+        optimizer_(optimizer),
+        collectives_(collectives),
+        kernels_(loop, blocks) {
+    find_phases();
+  }
+
+  /// Of the loop's step, which is another one now.
+  void find_phases() {
+    phases_.clear();
+    for (const Schedule& pass : loop_.rank->micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
+  }
+
+  /// Whether optimizers in backward have no states yet.
+  void updates_first(bool first) { updates_first_ = first; }
+
+  /// All steps of the phase in the loop's pass.
+  void run(Phase phase) {
+    const Range steps = begin(phase);
+    run(steps);
+    end(steps);
+  }
+  /// Its first step alone, and the others.
+  void run_first(Phase phase) {
+    const Range steps = begin(phase);
+    run({steps.begin, steps.begin + 1});
+    loop_.step = kNone;
+  }
+  void run_after_first(Phase phase) {
+    loop_.phase = phase;
+    const Range steps = steps_of(phase).steps;
+    run({steps.begin + 1, steps.end});
+    end(steps);
+  }
+
+ private:
+  struct PhaseSteps {
+    Range steps;  // of the pass
+    std::int64_t kernels = 0;
+  };
+  using PassSteps = std::array<PhaseSteps, kPhases>;
+
+  static PassSteps steps_by_phase(const Schedule& schedule) {
+    PassSteps phases{};
+    for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+      PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.ops[i].phase)];
+      phase.kernels += schedule.ops[i].kernels;
+      if (phase.steps.begin == phase.steps.end) phase.steps.begin = static_cast<std::int32_t>(i);
+      phase.steps.end = static_cast<std::int32_t>(i) + 1;
+    }
+    return phases;
+  }
+
+  const PhaseSteps& steps_of(Phase phase) const { return phases_[loop_.pass][static_cast<std::size_t>(phase)]; }
+  Range begin(Phase phase) {
+    loop_.phase = phase;
+    readings_.count_kernels(steps_of(phase).kernels);
+    return steps_of(phase).steps;
+  }
+  void end(Range steps) {
+    collectives_.run_before(steps.end);
+    loop_.step = kNone;
+  }
+
+  void run(Range steps) {
+    const Schedule& s = loop_.schedule();
+    auto replacement = std::ranges::lower_bound(s.replacements, steps.begin, {}, &Schedule::Replacement::step);
+    auto taken = std::ranges::lower_bound(s.taken, steps.begin, {}, &Schedule::Replacement::step);
+    auto update = std::ranges::lower_bound(s.updates, steps.begin, {}, &Schedule::Update::step);
+    auto constant = std::ranges::lower_bound(s.constants, steps.begin, {}, &Schedule::FirstRead::step);
+    for (std::int32_t i = steps.begin; i < steps.end; ++i) {
+      const ScheduledOp& step = s.ops[index(i)];
+      collectives_.run_before(i);
+      loop_.step = i;
+      readings_.begin_step();
+      for (; constant != s.constants.end() && constant->step == i; ++constant) make_constant(*constant);
+      if (step.what != nullptr) kernels_.run(step);
+      for (; update != s.updates.end() && update->step == i; ++update) update_parameter(*update);
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) blocks_.release(s.released[index(k)]);
+      for (; replacement != s.replacements.end() && replacement->step == i; ++replacement)
+        blocks_.replace(*replacement);
+      for (; taken != s.taken.end() && taken->step == i; ++taken) blocks_.replace(*taken);
+      readings_.end_step();
+    }
+  }
+
+  void make_constant(const Schedule::FirstRead& read) {
+    if (blocks_.block_of(read.buffer) != kNoBlock) return;
+    blocks_.allocate(read.buffer);
+    if (read.drops != kNone) blocks_.release(read.drops);
+    if (loop_.observer != nullptr) loop_.observer->constant_is_made(read.constant);
+  }
+
+  // An optimizer's step within backward. Its first one makes states.
+  void update_parameter(const Schedule::Update& u) {
+    const OptimizerWork& work = loop_.rank->optimizer;
+    const std::vector<OptimizerProgram>& programs = updates_first_ ? work.first_of : work.steady_of;
+    if (index(u.parameter) < programs.size())
+      optimizer_.run(programs[index(u.parameter)], OptimizerPart::step, u.parameter);
+  }
+
+  RunningLoop& loop_;
+  PlacedBlocks& blocks_;
+  LoopReadings& readings_;
+  OptimizerPrograms& optimizer_;
+  CollectivePrograms& collectives_;
+  StepKernels kernels_;
+  std::vector<PassSteps> phases_;  // of each pass
+  bool updates_first_ = false;
+};
+
+}  // namespace gpuplan

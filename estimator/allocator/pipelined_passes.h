@@ -1,0 +1,145 @@
+// The micro-batches of a pipeline's stage, of which several are in flight at once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/allocator/pass_runner.h"
+#include "estimator/allocator/placed_blocks.h"
+
+namespace gpuplan {
+
+class PipelinedPasses {
+ public:
+  PipelinedPasses(RunningLoop& loop, PlacedBlocks& blocks, LoopReadings& readings, PassRunner& passes)
+      : loop_(loop), blocks_(blocks), readings_(readings), passes_(passes) {}
+
+  /// One step of a stage. "forward" ends when the first gradient is asked for.
+  void run() {
+    if (own_.empty()) {
+      begin();
+      infer_shapes();
+    }
+    let_outputs_go();
+    bool forward = true;
+    for (const PipelineAction& action : loop_.rank->pipeline) {
+      if (forward && (action.kind == Kind::receive_gradient || action.kind == Kind::backward)) {
+        record(Phase::forward);
+        forward = false;
+      }
+      run(action);
+    }
+    record(Phase::backward);
+    if (is_last())
+      for (std::size_t m = 0; m < count(); ++m) let_loss_go(m);
+  }
+
+ private:
+  using Kind = PipelineAction::Kind;
+
+  void begin() {
+    const RankStep& rank = *loop_.rank;
+    const Schedule& s = rank.micro_batches.schedules.back();
+    own_.assign(s.buffers.size(), 0);
+    for (const Schedule& pass : rank.micro_batches.schedules) {
+      for (const BufferId b : pass.allocated) own_[index(b)] = 1;
+      for (const Schedule::Replacement& r : pass.replacements) own_[index(r.new_buffer)] = 0;
+    }
+    for (const BufferId g : rank.schedule().gradient_of) own_[index(g)] = 0;
+    if (!is_first()) own_[index(states())] = 1;
+    blocks_.keep_apart(count(), own_);
+  }
+
+  // Buffers are copied before, since a forward may change them (_pre_metadata_inference_backup).
+  void infer_shapes() {
+    constexpr std::size_t kInferring = 1;  // of the schedules
+    loop_.pass = kInferring;
+    std::vector<BlockId> copies;
+    for (const BufferTensor& b : loop_.rank->graph.named_buffers)
+      copies.push_back(
+          blocks_.allocate_bytes(blocks_.buffer(buffer_of(loop_.rank->graph, b.tensor)).bytes, Category::buffers));
+    if (!is_first()) blocks_.allocate(states());
+    for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward}) passes_.run(phase);
+    const Schedule& s = loop_.schedule();
+    for (const BufferId b : s.beside_results) blocks_.release(b);
+    for (const BufferId b :
+         {s.output, s.loss, is_first() ? kNone : states(), is_last() ? kNone : received_gradient(s)})
+      if (b != kNone) blocks_.release(b);
+    for (BlockId& copy : copies) blocks_.release_as(copy, Category::buffers);
+  }
+
+  void run(const PipelineAction& action) {
+    const auto number = static_cast<std::size_t>(action.micro_batch);
+    blocks_.switch_to(number);
+    loop_.pass = number == 0 ? 0 : loop_.rank->micro_batches.schedules.size() - 1;
+    const Schedule& s = loop_.schedule();
+    switch (action.kind) {
+      case Kind::receive: blocks_.allocate(states()); break;
+      case Kind::forward:
+        if (loop_.observer != nullptr) loop_.observer->micro_batch(action.micro_batch);
+        passes_.run(Phase::forward);
+        passes_.run(Phase::loss);
+        break;
+      case Kind::let_output_go: blocks_.release(s.loss); break;
+      case Kind::receive_gradient: passes_.run_first(Phase::backward); break;
+      case Kind::backward: run_backward(s); break;
+      case Kind::let_received_go: blocks_.release(received_gradient(s)); break;
+      case Kind::let_gradient_go:
+        for (const BufferId b : s.beside_results) blocks_.release(b);
+        break;
+      case Kind::merge_outputs: merge_outputs(s); break;
+    }
+  }
+
+  // A loss holds the graph, and that the leaf: what the last stage was given waits with it.
+  void run_backward(const Schedule& s) {
+    if (is_last()) {
+      passes_.run(Phase::backward);
+      if (!loop_.rank->strategy.pipelining.returns_outputs && s.output != kNone) blocks_.release(s.output);
+      return;
+    }
+    passes_.run_after_first(Phase::backward);
+    if (!is_first()) blocks_.release(states());
+  }
+
+  void let_loss_go(std::size_t number) {
+    blocks_.switch_to(number);
+    blocks_.release(loop_.schedule().loss);
+    if (!is_first()) blocks_.release(states());
+  }
+
+  // clear_runtime_states() at the beginning of the next step.
+  void let_outputs_go() {
+    if (!is_last() || loop_.schedule().output == kNone) return;
+    for (std::size_t m = 0; m < count(); ++m) {
+      blocks_.switch_to(m);
+      blocks_.release(loop_.schedule().output);
+    }
+  }
+
+  // torch.cat
+  void merge_outputs(const Schedule& s) {
+    if (s.output == kNone) return;
+    BlockId merged = blocks_.allocate_bytes(
+        checked_mul(blocks_.buffer(s.output).bytes, static_cast<std::int64_t>(count())), Category::activations);
+    blocks_.release_as(merged, Category::activations);
+  }
+
+  void record(Phase phase) {
+    if (loop_.observer != nullptr) loop_.observer->phase_ended(loop_.training_step, phase);
+    readings_.record(phase, false);
+  }
+
+  bool is_first() const { return loop_.rank->strategy.pipelining.stage == 0; }
+  bool is_last() const { return loop_.rank->strategy.pipelining.stage + 1 == loop_.rank->strategy.pipeline; }
+  std::size_t count() const { return static_cast<std::size_t>(loop_.rank->run.micro_batches); }
+  BufferId states() const { return buffer_of(loop_.rank->graph, loop_.rank->graph.inputs.front()); }
+
+  RunningLoop& loop_;
+  PlacedBlocks& blocks_;
+  LoopReadings& readings_;
+  PassRunner& passes_;
+  std::vector<char> own_;  // by buffer: whether each micro-batch has one
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,31 @@
+// What one rank of torch.distributed.pipelining does with its micro-batches in a step, in order (schedules.py, stage.py
+// of PyTorch 2.15).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/distributed/strategy.h"
+
+namespace gpuplan {
+
+struct PipelineAction {
+  enum class Kind : std::uint8_t {
+    receive,           // the buffer of hidden states is allocated
+    forward,           // with the loss, on the last stage
+    let_output_go,     // it has been sent
+    receive_gradient,  // the buffer of the output's gradient is allocated
+    backward,          // what the micro-batch was given goes when it has returned
+    let_received_go,   // the output's gradient
+    let_gradient_go,   // that of the hidden states has been sent
+    merge_outputs      // one tensor of the outputs of all micro-batches is made, and dropped
+  };
+  Kind kind = Kind::forward;
+  std::int32_t micro_batch = 0;
+  bool operator==(const PipelineAction&) const = default;
+};
+
+/// Of the stage of `strategy`. Throws Error, of kind usage, where 1F1B has fewer micro-batches than stages.
+std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int64_t micro_batches);
+
+}  // namespace gpuplan

@@ -1,0 +1,262 @@
+#include "estimator/distributed/stage_model.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+
+namespace gpuplan {
+namespace {
+
+[[noreturn]] void refuse_cut(std::string message, std::string help) {
+  Error error(std::move(message), ErrorKind::usage);
+  error.help(std::move(help));
+  throw error;
+}
+
+bool is_numbered_block(const Node& node) {
+  const std::string_view last = std::string_view(node.name).substr(node.name.rfind('.') + 1);
+  return std::holds_alternative<Block>(node.what) && !last.empty() &&
+         last.find_first_not_of("0123456789") == last.npos;
+}
+
+/// A sequence of blocks: a repeat, or entries layers.0, layers.1, ... of a body.
+struct Sequence {
+  Body* body = nullptr;
+  std::size_t begin = 0, end = 0;  // entries of it
+  std::int64_t blocks = 0;
+  std::string path;                                // of the body
+  std::vector<std::pair<Body*, std::size_t>> around;  // the entries that it lies in, from the outside
+};
+
+class LongestSequence {
+ public:
+  explicit LongestSequence(Body& layers) { visit(layers, ""); }
+  Sequence take() { return std::move(longest_); }
+
+ private:
+  void visit(Body& body, const std::string& path) {
+    for (std::size_t i = 0; i < body.size();) {
+      if (const auto* repeat = std::get_if<Repeat>(&body[i].what)) {
+        offer(body, path, i, i + 1, std::ssize(repeat->items));
+      } else if (is_numbered_block(body[i])) {
+        std::size_t end = i;
+        while (end < body.size() && is_numbered_block(body[end])) ++end;
+        offer(body, path, i, end, static_cast<std::int64_t>(end - i));
+        i = end;
+        continue;
+      } else if (auto* block = std::get_if<Block>(&body[i].what)) {
+        around_.emplace_back(&body, i);
+        visit(block->body, path.empty() ? body[i].name : path + "." + body[i].name);
+        around_.pop_back();
+      }
+      ++i;
+    }
+  }
+
+  void offer(Body& body, const std::string& path, std::size_t begin, std::size_t end, std::int64_t blocks) {
+    if (blocks > longest_.blocks) longest_ = {&body, begin, end, blocks, path, around_};
+  }
+
+  Sequence longest_;
+  std::vector<std::pair<Body*, std::size_t>> around_;
+};
+
+// "rotary_emb" of "rotary_emb.0".
+std::string entry_of(const Body& body, const std::string& reference) {
+  std::string name = reference;
+  while (std::ranges::find(body, name, &Node::name) == body.end()) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == name.npos) return "";
+    name.resize(dot);
+  }
+  return name;
+}
+
+// The entries before the blocks that something else than their first input is made of.
+std::vector<char> made_by_every_stage(const Sequence& s, std::size_t states) {
+  const Body& body = *s.body;
+  std::vector<char> needed(s.begin, 0);
+  std::vector<std::size_t> open;
+  const auto need = [&](std::size_t i) {
+    if (i >= s.begin || i == states || std::exchange(needed[i], 1) != 0) return;
+    open.push_back(i);
+  };
+  const auto need_given = [&](const Node& node, std::size_t from) {
+    for (std::size_t k = from; k < node.from.size(); ++k) {
+      const std::string name = entry_of(body, node.from[k]);
+      if (!name.empty()) need(static_cast<std::size_t>(std::ranges::find(body, name, &Node::name) - body.begin()));
+    }
+  };
+  for (std::size_t i = s.begin; i < s.end; ++i) need_given(body[i], 1);
+  for (std::size_t i = s.end; i < body.size(); ++i) need_given(body[i], 0);
+  while (!open.empty()) {
+    const std::size_t i = open.back();
+    open.pop_back();
+    if (body[i].from.empty() && i > 0) need(i - 1);
+    need_given(body[i], 0);
+  }
+  return needed;
+}
+
+// Whose result is the first block's first input.
+std::size_t entry_of_states(const Sequence& s, const Model& model) {
+  const Body& body = *s.body;
+  const std::vector<std::string>& from = body[s.begin].from;
+  if (s.begin > 0 && from.empty()) return s.begin - 1;
+  if (!from.empty())
+    for (std::size_t i = 0; i < s.begin; ++i)
+      if (body[i].name == from.front()) return i;
+  refuse_cut("the stages of " + model.name + " are not planned: its blocks are given an input of the model as it is",
+         "models are cut whose blocks follow an embedding");
+}
+
+bool names_input(const std::string& from, const Model& model) {
+  return from.starts_with("input") || std::ranges::find(model.inputs, from, &Input::name) != model.inputs.end();
+}
+
+// In the place of what made the states comes the input that another stage sends.
+void receive_states(const Sequence& s, Model& model, const Graph& whole) {
+  Body& body = *s.body;
+  const std::size_t states = entry_of_states(s, model);
+  const std::vector<char> needed = made_by_every_stage(s, states);
+  const std::string path = s.path.empty() ? body[states].name : s.path + "." + body[states].name;
+  const auto made = std::ranges::find(whole.layers, path, &Layer::name);
+  if (model.inputs.size() != 1 || made == whole.layers.end() || made->output == kNone)
+    refuse_cut("the stages of " + model.name + " are not planned: it has several inputs, or its blocks follow no layer",
+           "models are cut whose blocks follow an embedding of their tokens");
+  for (std::size_t i = 0; i < s.begin; ++i)
+    if (needed[i] != 0 &&
+        std::ranges::any_of(body[i].from, [&](const std::string& f) { return names_input(f, model); }))
+      refuse_cut("the stages of " + model.name + " are not planned: " + body[i].name +
+                 ", which every stage makes, is made of the tokens",
+             "models are cut whose masks and positions follow from the shape of the hidden states");
+  const Shape& shape = whole.tensor(made->output).shape;
+  Input hidden{.name = model.inputs.front().name, .shape = {}, .requires_grad = true, .mark = model.inputs.front().mark};
+  for (int d = 1; d < shape.rank(); ++d) hidden.shape.push_back(shape[d]);
+  model.inputs.front() = hidden;
+
+  Node& entry = body[states];
+  entry.what = LayerCall{"Identity", {}, entry.mark};
+  entry.tie.clear();
+  entry.from = {s.around.empty() ? hidden.name : "input"};
+  entry.from_marks = {entry.mark};
+  if (body[s.begin].from.empty()) {
+    body[s.begin].from = {entry.name};
+    body[s.begin].from_marks = {entry.mark};
+  } else {
+    body[s.begin].from.front() = entry.name;
+  }
+  for (std::size_t i = s.begin; i-- > 0;)
+    if (i != states && needed[i] == 0) body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void drop_from(Body& body, std::size_t begin) { body.erase(body.begin() + static_cast<std::ptrdiff_t>(begin), body.end()); }
+
+// Of the sequence the blocks from `first` on, `count` of them.
+void keep_blocks(Sequence& s, std::int64_t first, std::int64_t count) {
+  const auto begin = static_cast<std::ptrdiff_t>(first), end = static_cast<std::ptrdiff_t>(first + count);
+  if (auto* repeat = std::get_if<Repeat>(&(*s.body)[s.begin].what)) {
+    repeat->items = Body(repeat->items.begin() + begin, repeat->items.begin() + end);
+    return;
+  }
+  const std::vector<std::string> from = (*s.body)[s.begin].from;
+  const std::vector<SourceMark> marks = (*s.body)[s.begin].from_marks;
+  const auto blocks = s.body->begin() + static_cast<std::ptrdiff_t>(s.begin);
+  s.body->erase(blocks + end, blocks + static_cast<std::ptrdiff_t>(s.blocks));
+  s.body->erase(blocks, blocks + begin);
+  s.end = s.begin + static_cast<std::size_t>(count);
+  Node& given = (*s.body)[s.begin];  // the first one is given what the first of all was
+  if (!from.empty()) given.from = from;
+  if (!from.empty()) given.from_marks = marks;
+}
+
+void keep_names(EntryOrder& order, const Body& body) {
+  for (std::vector<std::string>* names : {&order.made, &order.registered})
+    std::erase_if(*names, [&](const std::string& n) { return entry_of(body, n).empty(); });
+}
+
+// A weight that is tied to one of another stage is one of its own.
+bool untie(Body& body, const std::set<std::string>& paths) {
+  bool untied = false;
+  for (Node& node : body) {
+    const bool there = node.tie.empty() || std::ranges::any_of(paths, [&](const std::string& path) {
+                         return path == node.tie || path.ends_with("." + node.tie);
+                       });
+    if (!there) node.tie.clear();
+    untied = untied || !there;
+  }
+  return untied;
+}
+
+void collect_paths(const Body& body, const std::string& path, std::set<std::string>& paths) {
+  for (const Node& node : body) {
+    const std::string own = path.empty() ? node.name : path + "." + node.name;
+    const auto* call = std::get_if<LayerCall>(&node.what);
+    if (call != nullptr && call->type != "Identity") paths.insert(own);
+    if (const auto* block = std::get_if<Block>(&node.what)) collect_paths(block->body, own, paths);
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy) {
+  const std::int64_t stages = strategy.pipeline;
+  std::vector<std::int64_t> each = strategy.pipelining.blocks;
+  if (each.empty())
+    for (std::int64_t s = 0; s < stages; ++s) each.push_back(blocks / stages + (s < blocks % stages ? 1 : 0));
+  if (std::ssize(each) != stages || std::accumulate(each.begin(), each.end(), std::int64_t{0}) != blocks)
+    refuse_cut("split= has " + std::to_string(each.size()) + " numbers that add up to " +
+               std::to_string(std::accumulate(each.begin(), each.end(), std::int64_t{0})) + "; there are " +
+               std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
+           "leave out split= to share the blocks evenly");
+  if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; }))
+    refuse_cut("a stage without blocks: --pp " + std::to_string(stages) + " of " + std::to_string(blocks) + " blocks",
+           "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
+  return each;
+}
+
+StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, const Strategy& strategy) {
+  StageModel stage{model};
+  Sequence s = LongestSequence(stage.model.layers).take();
+  if (s.blocks == 0)
+    refuse_cut("the stages of " + model.name + " are not planned: it has no sequence of blocks to cut",
+           "a repeat of blocks in the spec is one");
+  const std::vector<std::int64_t> each = blocks_of_stages(s.blocks, strategy);
+  const auto number = strategy.pipelining.stage;
+  stage.all_blocks = s.blocks;
+  stage.blocks = each[index(number)];
+  stage.first_block = std::accumulate(each.begin(), each.begin() + number, std::int64_t{0});
+  const bool first = number == 0, last = number + 1 == strategy.pipeline;
+  const std::vector<Input> inputs = model.inputs;
+  keep_blocks(s, stage.first_block, stage.blocks);
+  if (!last) {
+    drop_from(*s.body, s.end);
+    for (const auto& [body, entry] : s.around) drop_from(*body, entry + 1);
+    stage.model.losses.clear();
+  }
+  if (!first) {
+    receive_states(s, stage.model, whole);
+    const LayerDef* const loss = find_layer(catalog, model.loss.type);
+    if (last && model.losses.empty() && loss != nullptr && loss->in_model)  // its labels
+      stage.model.inputs.push_back({.name = "labels", .shape = inputs.front().shape, .dtype = inputs.front().dtype,
+           .mark = inputs.front().mark});
+  }
+  std::set<std::string> paths;
+  collect_paths(stage.model.layers, "", paths);
+  keep_names(stage.model.order, stage.model.layers);
+  for (const auto& [body, entry] : s.around) {
+    auto& block = std::get<Block>((*body)[entry].what);
+    keep_names(block.order, block.body);
+  }
+  if (!first)
+    for (Body* body : {&stage.model.layers, s.body}) stage.copies_embedding |= untie(*body, paths);
+  stage.model.construction.emplace();  // on meta; to_empty() makes the weights
+  return stage;
+}
+
+}  // namespace gpuplan

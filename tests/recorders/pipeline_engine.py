@@ -1,0 +1,123 @@
+"""A stage of torch.distributed.pipelining for several_gpus.py, of the models of transformers.
+
+A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
+can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
+(step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block.
+
+One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
+size that they would have sent.
+"""
+import gc
+import pickle
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import distributed_c10d
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import _utils as shapes
+
+SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
+
+
+def blocks_of(stage, stages, blocks):
+    even, more = divmod(blocks, stages)
+    begin = stage * even + min(stage, more)
+    return begin, begin + even + (stage < more)
+
+
+class Stage(nn.Module):
+    def __init__(self, model, stage, stages):
+        super().__init__()
+        begin, end = blocks_of(stage, stages, len(model.model.layers))
+        self.first, self.last = stage == 0, stage + 1 == stages
+        self.model, self.head = model.model, model.lm_head if self.last else None
+        self.model.layers = nn.ModuleList(list(self.model.layers)[begin:end])
+        if not self.first:
+            self.model.embed_tokens = None
+        if not self.last:
+            self.model.norm = nn.Identity()
+
+    def forward(self, given):
+        hidden = self.model(**{"input_ids" if self.first else "inputs_embeds": given}, use_cache=False).last_hidden_state
+        return self.head(hidden) if self.last else hidden
+
+
+def answer_for_neighbours(hidden):
+    """What recv_object_list is told where another rank would have sent it, in the order in which a stage asks."""
+    meta = shapes._TensorMeta(shape=torch.Size(hidden), stride=torch.empty(hidden, device="meta").stride(),
+                              dtype=torch.get_default_dtype(), requires_grad=True)
+    answers = [shapes._StageForwardMeta(forward_metas=(meta,))]
+    backward = shapes._StageBackwardMeta(backward_metas=(shapes._derive_grad_metas((meta,))[0],))
+
+    def received(objects, src=None, group=None, device=None, group_src=None, use_batch=False):
+        says = answers.pop(0) if answers else backward
+        size = len(pickle.dumps(says))
+        sizes = torch.empty(len(objects), dtype=torch.long, device=device)
+        there = torch.empty(size, dtype=torch.uint8, device=device)
+        for tensor in (sizes, there):
+            if use_batch:
+                for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, tensor, src, group)]):
+                    work.wait()
+        there[:size].cpu()
+        objects[0] = says
+
+    return received, answers
+
+
+class Engine:
+    def __init__(self, model, kind, size):
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.first, self.last = self.rank == 0, self.rank + 1 == self.world
+        config, loss = model.config, model.loss_function
+        if "block" in kind:
+            model.gradient_checkpointing_enable()
+        self.module = Stage(model, self.rank, self.world).to_empty(device="cuda")
+        micro_batches = kind.number("acc")
+        hidden = (size, 1024, config.hidden_size)
+        more = {}
+        if "static" in kind:
+            tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
+            states = torch.empty(hidden, device="meta", requires_grad=True)
+            logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
+            more = {"input_args": tokens if self.first else states, "output_args": logits if self.last else states}
+        self.stage = PipelineStage(self.module, self.rank, self.world, torch.device("cuda"), **more)
+        chosen = next(c for name, c in SCHEDULES.items() if name in kind.names)
+        self.schedule = chosen(self.stage, micro_batches,
+                               loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))
+        self.returns = "drop" not in kind
+        infer = self.schedule._initialize_stage
+
+        def infer_and_collect(*arguments, **more):
+            """A cycle holds a tensor of the inference until Python looks for cycles, sometime in the forward after it."""
+            infer(*arguments, **more)
+            gc.collect()
+
+        self.schedule._initialize_stage = infer_and_collect
+        received, answers = answer_for_neighbours(hidden)
+        if self.first:
+            answers.clear()
+        distributed_c10d.recv_object_list = dist.recv_object_list = received
+
+    def parameters(self):
+        return self.module.parameters()
+
+    def run(self, batch, meter):
+        """One step's micro-batches. "forward" ends when the first gradient is asked for."""
+        ask, asked = self.stage.get_bwd_recv_ops, []
+
+        def first_asked(number):
+            if not asked:
+                meter("forward")
+            asked.append(number)
+            return ask(number)
+
+        self.stage.get_bwd_recv_ops = first_asked
+        inputs = batch[:1] if self.first else ()
+        losses = []
+        if self.last:
+            self.schedule.step(*inputs, target=batch[-1], losses=losses, return_outputs=self.returns)
+        else:
+            self.schedule.step(*inputs, return_outputs=self.returns)
+        self.stage.get_bwd_recv_ops = ask
+        meter("backward")

@@ -1,0 +1,88 @@
+#include "tools/options/pipeline_schedule.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "tools/options/words.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kFlag = "--pp-schedule";
+
+[[noreturn]] void refuse_stages(std::string message, std::string help) {
+  Error error(std::move(message), ErrorKind::usage);
+  error.help(std::move(help));
+  throw error;
+}
+
+std::vector<std::int64_t> read_split(const std::string& text) {
+  std::vector<std::int64_t> blocks;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, '/');)
+    blocks.push_back(whole_number("--pp-schedule split", part, 1, kMostGpus));
+  return blocks;
+}
+
+}  // namespace
+
+void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
+  if (s.pipeline < 2) refuse_stages("--pp-schedule needs --pp", "for example --pp 4");
+  PipelineSettings& settings = s.pipelining;
+  std::istringstream parts(o.pipeline_schedule);
+  std::string word;
+  std::getline(parts, word, ',');
+  settings.schedule = choose<PipelineSchedule>(
+      kFlag, word, {{"1f1b", PipelineSchedule::one_f_one_b}, {"gpipe", PipelineSchedule::gpipe}});
+  std::vector<std::string> given;
+  while (std::getline(parts, word, ',')) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
+    const int kind = choose<int>(kFlag, key, {{"outputs", 0}, {"split", 1}});
+    if (value.empty())
+      refuse_stages("--pp-schedule " + key + " has no value", "--pp-schedule 1f1b," + key + "=...");
+    if (std::ranges::find(given, key) != given.end())
+      refuse_stages("--pp-schedule says " + key + " twice", "leave one of them out");
+    given.push_back(key);
+    if (kind == 0)
+      settings.returns_outputs = choose<bool>("--pp-schedule outputs", value, {{"keep", true}, {"drop", false}});
+    else
+      settings.blocks = read_split(value);
+  }
+  if (o.rank.empty() || asks_for_every_rank(o)) return;
+  const std::int64_t rank = whole_number("--rank", o.rank, 0, s.pipeline * s.ranks() - 1);
+  settings.stage = rank / s.ranks();
+  s.rank = rank % s.ranks();
+}
+
+Strategy with_stages(Strategy s, bool data_given, const RunConfig& run) {
+  if (s.tensor > 1) refuse_stages("--tp with --pp-schedule is not planned", "leave out one of them");
+  if (s.ranks() == 1 && !data_given) s.data = DataParallel::none;
+  if (s.data != DataParallel::none)
+    refuse_stages("stages are planned with one GPU each, not with data parallelism beside them",
+                  "--gpus " + std::to_string(s.pipeline) + " for --pp " + std::to_string(s.pipeline) +
+                      ", without --zero and --fsdp");
+  if (run.mode == Mode::infer) refuse_stages("--pp-schedule is planned for training", "leave out --mode infer");
+  if (run.pytorch != kNewestPyTorch)
+    refuse_stages("the stages of PyTorch before 2.15 are not planned: they keep the buffers of all micro-batches",
+                  "leave out --pytorch");
+  if (run.autocast) refuse_stages("--amp is not planned with --pp-schedule", "--precision bf16");
+  if (run.lora || run.weights != WeightFormat::as_computed)
+    refuse_stages("adapters and stored weights are not planned with --pp-schedule",
+                  "leave out --lora and --weights");
+  if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
+    refuse_stages("offloading, optimizers in backward and master weights are not planned with --pp-schedule",
+                  "leave them out");
+  if (run.like != Like::pytorch || run.loop != Loop{} || run.zero_grad == ZeroGrad::backward)
+    refuse_stages("a schedule of torch.distributed.pipelining is a loop of its own",
+                  "leave out --like, --loop and --zero-grad");
+  if (run.layout == MemoryFormat::channels_last)
+    refuse_stages("--layout nhwc is not planned with --pp-schedule", "leave it out");
+  return s;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,23 @@
+// --pp-schedule: the stages of --pp as torch.distributed.pipelining runs them.
+#pragma once
+
+#include "estimator/distributed/strategy.h"
+#include "estimator/spec/run_config.h"
+#include "tools/options/several_gpus.h"
+
+namespace gpuplan {
+
+/// The help of --pp-schedule.
+constexpr const char* kPipelineHelp =
+    "Stages as torch.distributed.pipelining runs them, of any model with blocks: its schedule, and "
+    "outputs=drop (return_outputs=False), split=5/4/4/3 (blocks of each stage)";
+
+/// "1f1b,outputs=drop,split=5/4/4/3" into a strategy, and --rank, which counts the GPUs of all stages: the ranks of the
+/// first stage, then those of the second one. Throws Error (usage) for what is not understood or said twice.
+void read_pipeline(const SeveralGpusOptions& options, Strategy& strategy);
+
+/// How `strategy` shares a step that runs stages. `run` is checked. Throws Error, of kind usage, for what is not planned
+/// with them.
+Strategy with_stages(Strategy strategy, bool data_given, const RunConfig& run);
+
+}  // namespace gpuplan
