@@ -34,6 +34,8 @@ class PassRunner {
   /// Whether optimizers in backward have no states yet.
   void updates_first(bool first) { updates_first_ = first; }
 
+  /// Where the steps of the phase begin in the loop's pass.
+  std::int32_t begin_of(Phase phase) const { return steps_of(phase).steps.begin; }
   /// All steps of the phase in the loop's pass.
   void run(Phase phase) {
     const Range steps = begin(phase);

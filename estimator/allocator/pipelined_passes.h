@@ -11,8 +11,9 @@ namespace gpuplan {
 
 class PipelinedPasses {
  public:
-  PipelinedPasses(RunningLoop& loop, PlacedBlocks& blocks, LoopReadings& readings, PassRunner& passes)
-      : loop_(loop), blocks_(blocks), readings_(readings), passes_(passes) {}
+  PipelinedPasses(RunningLoop& loop, PlacedBlocks& blocks, LoopReadings& readings, PassRunner& passes,
+                  CollectivePrograms& collectives)
+      : loop_(loop), blocks_(blocks), readings_(readings), passes_(passes), collectives_(collectives) {}
 
   /// One step of a stage. "forward" ends when the first gradient is asked for.
   void run() {
@@ -29,6 +30,7 @@ class PipelinedPasses {
       }
       run(action);
     }
+    collectives_.end_micro_batches();
     record(Phase::backward);
     if (is_last())
       for (std::size_t m = 0; m < count(); ++m) let_loss_go(m);
@@ -59,7 +61,7 @@ class PipelinedPasses {
       copies.push_back(
           blocks_.allocate_bytes(blocks_.buffer(buffer_of(loop_.rank->graph, b.tensor)).bytes, Category::buffers));
     if (!is_first()) blocks_.allocate(states());
-    for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward}) passes_.run(phase);
+    for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward}) run_all(phase, MicroBatch::inferring);
     const Schedule& s = loop_.schedule();
     for (const BufferId b : s.beside_results) blocks_.release(b);
     for (const BufferId b :
@@ -72,17 +74,21 @@ class PipelinedPasses {
     const auto number = static_cast<std::size_t>(action.micro_batch);
     blocks_.switch_to(number);
     loop_.pass = number == 0 ? 0 : loop_.rank->micro_batches.schedules.size() - 1;
+    const MicroBatch kind = number == 0 ? MicroBatch::first : MicroBatch::middle;
     const Schedule& s = loop_.schedule();
     switch (action.kind) {
       case Kind::receive: blocks_.allocate(states()); break;
       case Kind::forward:
         if (loop_.observer != nullptr) loop_.observer->micro_batch(action.micro_batch);
-        passes_.run(Phase::forward);
-        passes_.run(Phase::loss);
+        run_all(Phase::forward, kind);
+        run_all(Phase::loss, kind);
         break;
       case Kind::let_output_go: blocks_.release(s.loss); break;
-      case Kind::receive_gradient: passes_.run_first(Phase::backward); break;
-      case Kind::backward: run_backward(s); break;
+      case Kind::receive_gradient:
+        collectives_.turn_to(kind, Phase::backward, passes_.begin_of(Phase::backward));
+        passes_.run_first(Phase::backward);
+        break;
+      case Kind::backward: run_backward(s, kind); break;
       case Kind::let_received_go: blocks_.release(received_gradient(s)); break;
       case Kind::let_gradient_go:
         for (const BufferId b : s.beside_results) blocks_.release(b);
@@ -91,13 +97,19 @@ class PipelinedPasses {
     }
   }
 
+  void run_all(Phase phase, MicroBatch kind) {
+    collectives_.turn_to(kind, phase, passes_.begin_of(phase));
+    passes_.run(phase);
+  }
+
   // A loss holds the graph, and that the leaf: what the last stage was given waits with it.
-  void run_backward(const Schedule& s) {
+  void run_backward(const Schedule& s, MicroBatch kind) {
     if (is_last()) {
-      passes_.run(Phase::backward);
+      run_all(Phase::backward, kind);
       if (!loop_.rank->strategy.pipelining.returns_outputs && s.output != kNone) blocks_.release(s.output);
       return;
     }
+    collectives_.turn_to(kind, Phase::backward, passes_.begin_of(Phase::backward) + 1);
     passes_.run_after_first(Phase::backward);
     if (!is_first()) blocks_.release(states());
   }
@@ -139,6 +151,7 @@ class PipelinedPasses {
   PlacedBlocks& blocks_;
   LoopReadings& readings_;
   PassRunner& passes_;
+  CollectivePrograms& collectives_;
   std::vector<char> own_;  // by buffer: whether each micro-batch has one
 };
 

@@ -27,7 +27,7 @@ class TrainingLoop {
         collectives_(loop_, blocks_),
         evaluation_(loop_, blocks_, optimizer_),
         passes_(loop_, blocks_, readings_, optimizer_, collectives_),
-        pipelined_(loop_, blocks_, readings_, passes_) {}
+        pipelined_(loop_, blocks_, readings_, passes_, collectives_) {}
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 

@@ -29,9 +29,9 @@ struct CollectivePoint {
   Range events;  // of CollectiveMemory::events
 };
 
-/// Which micro-batch of a step; one alone is the first.
-enum class MicroBatch : std::uint8_t { first, middle, last };
-constexpr std::size_t kMicroBatchKinds = 3;
+/// Which micro-batch of a step; one alone is the first. inferring: that of shape_inference.h.
+enum class MicroBatch : std::uint8_t { first, middle, last, inferring };
+constexpr std::size_t kMicroBatchKinds = 4;
 
 /// Of every step, in the order in which they come; by MicroBatch.
 using MicroBatchPoints = std::array<std::vector<CollectivePoint>, kMicroBatchKinds>;
@@ -45,6 +45,8 @@ struct CollectiveMemory {
   Range before_optimizer, after_optimizer;
   /// At the beginning of the second forward (DDP makes its buckets anew then).
   Range second_forward;
+  /// When all micro-batches of a pipeline's stage are through.
+  Range after_micro_batches;
   /// With the gradients, in zero_grad.
   Range zero_grad;
   /// Of the first forward of the training and its backward, of the second ..., and the last one is that of all others.

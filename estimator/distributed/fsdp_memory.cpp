@@ -35,10 +35,10 @@ class FsdpWriter {
   }
 
   CollectiveMemory write() {
-    const bool several = run_.micro_batches > 1, waits = several && strategy_.reduces_last;
-    micro_batch(MicroBatch::first, {.adds = false, .reduces = !waits});
-    if (several) micro_batch(MicroBatch::middle, {.adds = true, .reduces = !waits});
-    if (several) micro_batch(MicroBatch::last, {.adds = true, .reduces = true});
+    if (strategy_.runs_stages())
+      write_stage();
+    else
+      write_micro_batches();
     writer_.memory().zero_grad = writer_.written([&] {
       for (const FsdpBlocks& unit : units_) writer_.free(unit.converts_back ? unit.converted : unit.reduced);
     });
@@ -47,16 +47,43 @@ class FsdpWriter {
 
  private:
   struct Pass {
-    bool adds;     // gradients of micro-batches before are there
-    bool reduces;  // otherwise they stay whole
+    bool adds;            // gradients of micro-batches before are there
+    bool reduces;         // otherwise they stay whole
+    bool gathers = true;  // otherwise parameters are there
+    bool keeps = false;   // set_reshard_after_backward(False)
   };
-  void micro_batch(MicroBatch kind, const Pass& pass) {
+
+  // torch.distributed.pipelining has nothing reduced and nothing given back before all micro-batches are through
+  // (stage.py, backward_maybe_with_nosync; FSDPState.finalize_backward).
+  void write_stage() {
+    constexpr std::size_t kInferring = 1;
+    const std::size_t last = schedules_.size() - 1;
+    pass(MicroBatch::inferring, kInferring, {.adds = false, .reduces = false});
+    pass(MicroBatch::first, 0, {.adds = false, .reduces = false, .keeps = true});
+    for (const MicroBatch kind : {MicroBatch::middle, MicroBatch::last})
+      pass(kind, last, {.adds = true, .reduces = false, .gathers = false, .keeps = true});
+    writer_.memory().after_micro_batches = writer_.written([&] {
+      pass_ = {.adds = true, .reduces = true};
+      for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) after_backward(*unit);
+      end_reductions();
+    });
+  }
+
+  void write_micro_batches() {
+    const bool several = run_.micro_batches > 1, waits = several && strategy_.reduces_last;
+    const std::size_t last = schedules_.size() - 1;
+    pass(MicroBatch::first, 0, {.adds = false, .reduces = !waits});
+    if (several) pass(MicroBatch::middle, last, {.adds = true, .reduces = !waits});
+    if (several) pass(MicroBatch::last, last, {.adds = true, .reduces = true});
+  }
+
+  // `of`: which of the schedules it runs.
+  void pass(MicroBatch kind, std::size_t of, const Pass& pass) {
     pass_ = pass;
-    const std::size_t of = kind == MicroBatch::first ? 0 : schedules_.size() - 1;
     schedule_ = &schedules_[of];
     for (std::size_t u = 0; u < units_.size(); ++u) units_[u].of = &units_of_[of][u];
     writer_.of_micro_batch(kind);
-    forward();
+    if (pass.gathers) forward();
     backward();
   }
 
@@ -177,19 +204,28 @@ class FsdpWriter {
         }
         prefetch(u - 1);
       });
-      if (unit.of->input_has_gradient)
+      if (ends_itself(unit))
         writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
     }
     const auto end = static_cast<std::int32_t>(schedule_->ops.size());
     writer_.at(Phase::backward, end, [&] {
       for (const FsdpBlocks& unit : units_)
-        if (!unit.of->input_has_gradient) after_backward(unit);
-      if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
-      last_reduced_ = nullptr;
+        if (!ends_itself(unit)) after_backward(unit);
+      end_reductions();
       writer_.free(divided_);
-      for (const std::int32_t slot : held_) writer_.free(slot);
-      held_.clear();
     });
+  }
+
+  // Otherwise with the backward of all: so does one that does not run, in the first stage's inference of shapes.
+  static bool ends_itself(const FsdpBlocks& unit) {
+    return unit.of->input_has_gradient && unit.of->backward.begin != unit.of->backward.end;
+  }
+
+  void end_reductions() {
+    if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
+    last_reduced_ = nullptr;
+    for (const std::int32_t slot : held_) writer_.free(slot);
+    held_.clear();
   }
 
   // --- gradients ----------------------------------------------------------------------------------------------------
@@ -221,7 +257,7 @@ class FsdpWriter {
   void after_backward(const FsdpBlocks& unit) {
     if (pass_.adds) sum(unit);
     if (pass_.reduces) sum_over_tensor_ranks(unit);
-    reshard(unit);
+    if (!pass_.keeps) reshard(unit);
     if (!pass_.adds && !pass_.reduces) sum(unit);
     if (pass_.reduces) reduce(unit);
   }

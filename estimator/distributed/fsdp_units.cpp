@@ -144,7 +144,7 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
   bool in_model_loss = false;  // a loss that the model computes is within the root's forward
   for (std::int32_t i = 0; i < graph.loss_begin; ++i)
     for (const TensorId t : graph.at(graph.forward_ops[index(i)].writes))
-      if (t == graph.loss || t == graph.model_loss) in_model_loss = true;
+      if ((t == graph.loss && t != graph.output) || t == graph.model_loss) in_model_loss = true;
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const ScheduledOp& step = schedule.ops[i];
     const auto at = static_cast<std::int32_t>(i);

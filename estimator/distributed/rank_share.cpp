@@ -25,7 +25,7 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
     refuse("--fsdp replicate=" + std::to_string(strategy.replicas) + " does not divide " +
                std::to_string(strategy.ranks()) + " ranks",
            "a mesh of HSDP is replicas x shards");
-  if (strategy.reduces_last && run.micro_batches == 1)
+  if (strategy.reduces_last && run.micro_batches == 1 && !strategy.runs_stages())
     refuse("--fsdp sync=last says which micro-batch reduces gradients, and there is one", "--micro-batches 4");
   if (strategy.reduces_last && strategy.reduce_type &&
       size_of(*strategy.reduce_type) < size_of(strategy.param_type.value_or(run.precision)))

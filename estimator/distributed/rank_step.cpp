@@ -132,7 +132,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
-  const bool sums = strategy.data == DataParallel::fsdp && run.micro_batches > 1 && strategy.reduces_last;
+  const bool sums = strategy.data == DataParallel::fsdp && strategy.reduces_last &&
+                    (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {

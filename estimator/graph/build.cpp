@@ -231,7 +231,9 @@ class GraphBuilder {
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
-      const DType dtype = is_floating(in.dtype) ? run_.given_type.value_or(run_.precision) : in.dtype;
+      const bool received = run_.stage && !run_.stage->first;  // as the stage before computes it
+      const DType given_as = received ? run_.precision : run_.given_type.value_or(run_.precision);
+      const DType dtype = is_floating(in.dtype) ? given_as : in.dtype;
       TensorId given = layers_.new_input(in, shape, dtype);
       if (is_floating(in.dtype) && dtype != run_.precision)
         converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));

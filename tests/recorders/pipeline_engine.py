@@ -2,7 +2,8 @@
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
 can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
-(step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block.
+(step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, shardsN (FSDP2 over the N ranks of a
+stage, as torchtitan has it with pipelines: not resharded after the forward), with a policy as in pp+bf16+fp32_shards8.
 
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
 size that they would have sent.
@@ -14,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import distributed_c10d
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining import _utils as shapes
 
@@ -43,10 +46,10 @@ class Stage(nn.Module):
         return self.head(hidden) if self.last else hidden
 
 
-def answer_for_neighbours(hidden):
+def answer_for_neighbours(hidden, dtype):
     """What recv_object_list is told where another rank would have sent it, in the order in which a stage asks."""
     meta = shapes._TensorMeta(shape=torch.Size(hidden), stride=torch.empty(hidden, device="meta").stride(),
-                              dtype=torch.get_default_dtype(), requires_grad=True)
+                              dtype=dtype, requires_grad=True)
     answers = [shapes._StageForwardMeta(forward_metas=(meta,))]
     backward = shapes._StageBackwardMeta(backward_metas=(shapes._derive_grad_metas((meta,))[0],))
 
@@ -67,12 +70,20 @@ def answer_for_neighbours(hidden):
 
 class Engine:
     def __init__(self, model, kind, size):
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self.first, self.last = self.rank == 0, self.rank + 1 == self.world
+        shards = kind.number("shards")
+        mesh = init_device_mesh("cuda", (dist.get_world_size() // shards, shards), mesh_dim_names=("pp", "shard"))
+        stage, stages = mesh["pp"].get_local_rank(), mesh["pp"].size()
+        self.first, self.last = stage == 0, stage + 1 == stages
         config, loss = model.config, model.loss_function
         if "block" in kind:
             model.gradient_checkpointing_enable()
-        self.module = Stage(model, self.rank, self.world).to_empty(device="cuda")
+        self.module = Stage(model, stage, stages)
+        if "shards" in kind:
+            more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": False}
+            for block in self.module.model.layers:
+                fully_shard(block, **more)
+            fully_shard(self.module, **more)
+        self.module.to_empty(device="cuda")
         micro_batches = kind.number("acc")
         hidden = (size, 1024, config.hidden_size)
         more = {}
@@ -81,7 +92,7 @@ class Engine:
             states = torch.empty(hidden, device="meta", requires_grad=True)
             logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
             more = {"input_args": tokens if self.first else states, "output_args": logits if self.last else states}
-        self.stage = PipelineStage(self.module, self.rank, self.world, torch.device("cuda"), **more)
+        self.stage = PipelineStage(self.module, stage, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **more)
         chosen = next(c for name, c in SCHEDULES.items() if name in kind.names)
         self.schedule = chosen(self.stage, micro_batches,
                                loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))
@@ -94,7 +105,7 @@ class Engine:
             gc.collect()
 
         self.schedule._initialize_stage = infer_and_collect
-        received, answers = answer_for_neighbours(hidden)
+        received, answers = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype())
         if self.first:
             answers.clear()
         distributed_c10d.recv_object_list = dist.recv_object_list = received

@@ -77,12 +77,6 @@ Strategy strategy_of(const json& r) {
     if (kind.has("part")) s.partition.part_elements = kind.number("part") * kMillion;
     if (kind.has("persist")) s.partition.persistence_elements = kind.number("persist");
   }
-  if (kind.way == "pp") {
-    s.pipeline = r.at("world");
-    s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;
-    s.pipelining.stage = r.at("rank");
-    s.pipelining.returns_outputs = !kind.has("drop");
-  }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");
   s.reshard_after_forward = !kind.has("keep");
@@ -97,6 +91,15 @@ Strategy strategy_of(const json& r) {
   s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
   s.tensor = kind.number("tp");
+  if (kind.way == "pp") {
+    if (kind.has("shards")) s.data = DataParallel::fsdp;
+    if (kind.has("shards")) s.reshard_after_forward = false;
+    s.reduces_last = kind.has("shards");
+    s.pipeline = s.gpus / kind.number("shards");
+    s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;
+    s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards");
+    s.pipelining.returns_outputs = !kind.has("drop");
+  }
   s.rank = r.at("rank").get<std::int64_t>() / s.tensor % s.ranks();
   if (r.at("model") == "uneven") s.unit_glob = "*";
   read_policy(kind.policy, s);

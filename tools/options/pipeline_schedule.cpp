@@ -62,10 +62,14 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
 Strategy with_stages(Strategy s, bool data_given, const RunConfig& run) {
   if (s.tensor > 1) refuse_stages("--tp with --pp-schedule is not planned", "leave out one of them");
   if (s.ranks() == 1 && !data_given) s.data = DataParallel::none;
-  if (s.data != DataParallel::none)
-    refuse_stages("stages are planned with one GPU each, not with data parallelism beside them",
-                  "--gpus " + std::to_string(s.pipeline) + " for --pp " + std::to_string(s.pipeline) +
-                      ", without --zero and --fsdp");
+  if (s.data != DataParallel::none && s.data != DataParallel::fsdp)
+    refuse_stages("stages are planned with one GPU each, and with FSDP2 over the ranks of a stage",
+                  "--fsdp reshard=false with more --gpus");
+  if (s.data == DataParallel::fsdp && (s.reshard_after_forward || s.offloads))
+    refuse_stages("FSDP2 of stages is planned without resharding and offloading: what a micro-batch has gathered the "
+                  "next ones use, as torchtitan has it with pipelines",
+                  "--fsdp reshard=false, which is fully_shard(reshard_after_forward=False)");
+  s.reduces_last = s.data == DataParallel::fsdp;
   if (run.mode == Mode::infer) refuse_stages("--pp-schedule is planned for training", "leave out --mode infer");
   if (run.pytorch != kNewestPyTorch)
     refuse_stages("the stages of PyTorch before 2.15 are not planned: they keep the buffers of all micro-batches",
