@@ -123,9 +123,8 @@ class CollectivePrograms {
     if (memory_ == nullptr) return;
     kind_ = kind;
     const auto& points = memory_->rounds[round_][static_cast<std::size_t>(kind_)];
-    const auto next = std::ranges::find_if(points, [&](const CollectivePoint& p) {
-      return p.phase > phase || (p.phase == phase && p.step >= step);
-    });
+    const auto next = std::ranges::find_if(
+        points, [&](const CollectivePoint& p) { return p.phase > phase || (p.phase == phase && p.step >= step); });
     next_ = static_cast<std::size_t>(next - points.begin());
   }
   void end_micro_batches() {

@@ -64,8 +64,7 @@ class PipelinedPasses {
     for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward}) run_all(phase, MicroBatch::inferring);
     const Schedule& s = loop_.schedule();
     for (const BufferId b : s.beside_results) blocks_.release(b);
-    for (const BufferId b :
-         {s.output, s.loss, is_first() ? kNone : states(), is_last() ? kNone : received_gradient(s)})
+    for (const BufferId b : {s.output, s.loss, is_first() ? kNone : states(), is_last() ? kNone : received_gradient(s)})
       if (b != kNone) blocks_.release(b);
     for (BlockId& copy : copies) blocks_.release_as(copy, Category::buffers);
   }

@@ -161,6 +161,8 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     }
     case DataParallel::fsdp: {
+      // Of a pipeline's stage all micro-batches use what the first one gathered.
+      const std::int64_t gathers = strategy.runs_stages() ? 1 : micro_batches;
       std::int64_t forward = 0, backward = 0, reduced = 0;
       for (std::size_t u = 0; u < units.size(); ++u) {
         const std::int64_t whole = gathered_bytes(graph, units[u], ranks);
@@ -168,8 +170,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) backward += whole;
         reduced += reduced_bytes(graph, schedule, units[u], strategy);
       }
-      add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
-      add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);
+      Hidden hidden;
+      if (strategy.runs_stages()) hidden = {Phase::forward, gathered_bytes(graph, units.front(), ranks)};
+      add(kForwardGathersRow, Collective::all_gather, forward * gathers, hidden);
+      add(kBackwardGathersRow, Collective::all_gather, backward * gathers);
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
       add(kGradientsRow, Collective::reduce_scatter, reduced * reductions);
       add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce,

@@ -204,8 +204,7 @@ class FsdpWriter {
         }
         prefetch(u - 1);
       });
-      if (ends_itself(unit))
-        writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
+      if (ends_itself(unit)) writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
     }
     const auto end = static_cast<std::int32_t>(schedule_->ops.size());
     writer_.at(Phase::backward, end, [&] {

@@ -106,4 +106,13 @@ std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int6
   return writer.take();
 }
 
+std::int64_t most_in_flight(std::span<const PipelineAction> actions) {
+  std::int64_t now = 0, most = 0;
+  for (const PipelineAction& action : actions) {
+    if (action.kind == Kind::forward) most = std::max(most, ++now);
+    if (action.kind == Kind::backward) --now;
+  }
+  return most;
+}
+
 }  // namespace gpuplan

@@ -35,12 +35,33 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
     refuse("--amp fp16 scales gradients on the GPU, and CPUOffloadPolicy has them on the host", "--amp bf16");
 }
 
+// What a schedule of torch.distributed.pipelining was not compared with.
+void refuse_run_of_stages(const RunConfig& run) {
+  if (run.mode == Mode::infer) refuse("--pp-schedule is planned for training", "leave out --mode infer");
+  if (run.pytorch != kNewestPyTorch)
+    refuse("the stages of PyTorch before 2.15 are not planned: they keep the buffers of all micro-batches",
+           "leave out --pytorch");
+  if (run.autocast) refuse("--amp is not planned with --pp-schedule", "--precision bf16, or --fsdp param=bf16");
+  if (run.lora || run.weights != WeightFormat::as_computed)
+    refuse("adapters and stored weights are not planned with --pp-schedule", "leave out --lora and --weights");
+  if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
+    refuse("offloading, optimizers in backward and master weights are not planned with --pp-schedule",
+           "leave them out");
+  if (run.like != Like::pytorch || run.zero_grad == ZeroGrad::backward)
+    refuse("a schedule of torch.distributed.pipelining is a loop of its own", "leave out --like and --zero-grad");
+  if (run.layout == MemoryFormat::channels_last || run.kernels == Kernels::liger)
+    refuse("--layout and --kernels are not planned with --pp-schedule", "leave them out");
+  if (run.checkpoint.reentrant)
+    refuse("reentrant checkpoints are not planned with --pp-schedule", "--checkpoint block");
+}
+
 }  // namespace
 
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   const std::int64_t ranks = strategy.ranks();
   if (run.mode == Mode::infer && strategy.data != DataParallel::none)
     refuse("inference on several GPUs is planned with tensor parallelism alone", "--tp N for as many --gpus");
+  if (strategy.runs_stages()) refuse_run_of_stages(run);
   if (run.batch % ranks != 0)
     refuse("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(ranks) +
                " ranks",

@@ -8,6 +8,7 @@
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/shard_sizes.h"
@@ -132,8 +133,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
-  const bool sums = strategy.data == DataParallel::fsdp && strategy.reduces_last &&
-                    (run.micro_batches > 1 || strategy.runs_stages());
+  const bool sums =
+      strategy.data == DataParallel::fsdp && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
@@ -223,9 +224,10 @@ void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig&
   const std::int64_t stage = strategy.pipelining.stage;
   const Graph whole = build_graph(model, catalog, computed, step.gpu, units);
   computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
-  const StageModel part = stage_model(model, catalog, whole, strategy);
-  step.graph = build_graph(part.model, catalog, computed, step.gpu, units);
+  const StageModel of = stage_model(model, catalog, whole, strategy);
+  step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
   step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
+  step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};
 }
 
 }  // namespace
@@ -264,8 +266,12 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
 }
 
 std::vector<CommunicationRow> communication(const RankStep& step, const Topology& topology) {
-  return communication(step.graph, step.micro_batches.schedules.back(), step.units, step.strategy,
-                       step.run.micro_batches, topology);
+  std::vector<CommunicationRow> rows = communication(step.graph, step.micro_batches.schedules.back(), step.units,
+                                                     step.strategy, step.run.micro_batches, topology);
+  if (step.pipeline.empty()) return rows;
+  const std::vector<CommunicationRow> more = stage_rows(step, topology);
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
 }
 
 }  // namespace gpuplan

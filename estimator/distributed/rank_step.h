@@ -31,6 +31,7 @@ struct RankStep {
   OptimizerWork optimizer;  // of what the rank steps (rank_share.h)
   // Of a stage that torch.distributed.pipelining runs:
   std::vector<PipelineAction> pipeline;
+  StagePart part;
   std::unique_ptr<Graph> inferring;  // of the second schedule, which is run before the first step
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;

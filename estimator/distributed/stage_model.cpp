@@ -20,8 +20,7 @@ namespace {
 
 bool is_numbered_block(const Node& node) {
   const std::string_view last = std::string_view(node.name).substr(node.name.rfind('.') + 1);
-  return std::holds_alternative<Block>(node.what) && !last.empty() &&
-         last.find_first_not_of("0123456789") == last.npos;
+  return std::holds_alternative<Block>(node.what) && !last.empty() && last.find_first_not_of("0123456789") == last.npos;
 }
 
 /// A sequence of blocks: a repeat, or entries layers.0, layers.1, ... of a body.
@@ -29,7 +28,7 @@ struct Sequence {
   Body* body = nullptr;
   std::size_t begin = 0, end = 0;  // entries of it
   std::int64_t blocks = 0;
-  std::string path;                                // of the body
+  std::string path;                                   // of the body
   std::vector<std::pair<Body*, std::size_t>> around;  // the entries that it lies in, from the outside
 };
 
@@ -77,85 +76,161 @@ std::string entry_of(const Body& body, const std::string& reference) {
   return name;
 }
 
-// The entries before the blocks that something else than their first input is made of.
-std::vector<char> made_by_every_stage(const Sequence& s, std::size_t states) {
-  const Body& body = *s.body;
-  std::vector<char> needed(s.begin, 0);
+/// An entry of a body with what comes before and after it: the blocks, or a block that they lie in.
+struct Within {
+  Body& body;
+  std::size_t begin, end;
+};
+
+// The entries before that something else than its first input is made of.
+std::vector<char> made_by_every_stage(const Within& w, std::size_t states) {
+  std::vector<char> needed(w.begin, 0);
   std::vector<std::size_t> open;
   const auto need = [&](std::size_t i) {
-    if (i >= s.begin || i == states || std::exchange(needed[i], 1) != 0) return;
+    if (i >= w.begin || i == states || std::exchange(needed[i], 1) != 0) return;
     open.push_back(i);
   };
   const auto need_given = [&](const Node& node, std::size_t from) {
     for (std::size_t k = from; k < node.from.size(); ++k) {
-      const std::string name = entry_of(body, node.from[k]);
-      if (!name.empty()) need(static_cast<std::size_t>(std::ranges::find(body, name, &Node::name) - body.begin()));
+      const std::string name = entry_of(w.body, node.from[k]);
+      if (!name.empty()) need(static_cast<std::size_t>(std::ranges::find(w.body, name, &Node::name) - w.body.begin()));
     }
   };
-  for (std::size_t i = s.begin; i < s.end; ++i) need_given(body[i], 1);
-  for (std::size_t i = s.end; i < body.size(); ++i) need_given(body[i], 0);
+  for (std::size_t i = w.begin; i < w.end; ++i) need_given(w.body[i], 1);
+  for (std::size_t i = w.end; i < w.body.size(); ++i) need_given(w.body[i], 0);
   while (!open.empty()) {
     const std::size_t i = open.back();
     open.pop_back();
-    if (body[i].from.empty() && i > 0) need(i - 1);
-    need_given(body[i], 0);
+    if (w.body[i].from.empty() && i > 0) need(i - 1);
+    need_given(w.body[i], 0);
   }
   return needed;
 }
 
-// Whose result is the first block's first input.
-std::size_t entry_of_states(const Sequence& s, const Model& model) {
-  const Body& body = *s.body;
-  const std::vector<std::string>& from = body[s.begin].from;
-  if (s.begin > 0 && from.empty()) return s.begin - 1;
-  if (!from.empty())
-    for (std::size_t i = 0; i < s.begin; ++i)
-      if (body[i].name == from.front()) return i;
-  refuse_cut("the stages of " + model.name + " are not planned: its blocks are given an input of the model as it is",
-         "models are cut whose blocks follow an embedding");
+// Whose result the entry is given first: one before it, or `w.begin`, where that is what the body was given.
+std::size_t entry_of_states(const Within& w) {
+  const std::vector<std::string>& from = w.body[w.begin].from;
+  if (from.empty()) return w.begin > 0 ? w.begin - 1 : w.begin;
+  for (std::size_t i = 0; i < w.begin; ++i)
+    if (w.body[i].name == from.front()) return i;
+  return w.begin;
 }
 
-bool names_input(const std::string& from, const Model& model) {
-  return from.starts_with("input") || std::ranges::find(model.inputs, from, &Input::name) != model.inputs.end();
+void set_first_input(Node& node, const std::string& from) {
+  if (node.from.empty()) {
+    node.from = {from};
+    node.from_marks = {node.mark};
+  } else {
+    node.from.front() = from;
+  }
 }
 
-// In the place of what made the states comes the input that another stage sends.
-void receive_states(const Sequence& s, Model& model, const Graph& whole) {
-  Body& body = *s.body;
-  const std::size_t states = entry_of_states(s, model);
-  const std::vector<char> needed = made_by_every_stage(s, states);
-  const std::string path = s.path.empty() ? body[states].name : s.path + "." + body[states].name;
-  const auto made = std::ranges::find(whole.layers, path, &Layer::name);
-  if (model.inputs.size() != 1 || made == whole.layers.end() || made->output == kNone)
-    refuse_cut("the stages of " + model.name + " are not planned: it has several inputs, or its blocks follow no layer",
-           "models are cut whose blocks follow an embedding of their tokens");
-  for (std::size_t i = 0; i < s.begin; ++i)
-    if (needed[i] != 0 &&
-        std::ranges::any_of(body[i].from, [&](const std::string& f) { return names_input(f, model); }))
-      refuse_cut("the stages of " + model.name + " are not planned: " + body[i].name +
-                 ", which every stage makes, is made of the tokens",
-             "models are cut whose masks and positions follow from the shape of the hidden states");
-  const Shape& shape = whole.tensor(made->output).shape;
-  Input hidden{.name = model.inputs.front().name, .shape = {}, .requires_grad = true, .mark = model.inputs.front().mark};
-  for (int d = 1; d < shape.rank(); ++d) hidden.shape.push_back(shape[d]);
-  model.inputs.front() = hidden;
-
-  Node& entry = body[states];
+// A mask that asks the embedding for its shape gets the hidden states, as transformers' inputs_embeds.
+void hand_on_states(Node& entry, const std::string& input) {
   entry.what = LayerCall{"Identity", {}, entry.mark};
   entry.tie.clear();
-  entry.from = {s.around.empty() ? hidden.name : "input"};
+  entry.from = {input};
   entry.from_marks = {entry.mark};
-  if (body[s.begin].from.empty()) {
-    body[s.begin].from = {entry.name};
-    body[s.begin].from_marks = {entry.mark};
-  } else {
-    body[s.begin].from.front() = entry.name;
-  }
-  for (std::size_t i = s.begin; i-- > 0;)
-    if (i != states && needed[i] == 0) body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-void drop_from(Body& body, std::size_t begin) { body.erase(body.begin() + static_cast<std::ptrdiff_t>(begin), body.end()); }
+bool reads_input(const Within& w, std::size_t i, const Model& model) {
+  const std::vector<std::string>& from = w.body[i].from;
+  if (from.empty()) return i == 0;
+  return std::ranges::any_of(from, [&](const std::string& f) {
+    return entry_of(w.body, f).empty() &&
+           (f.starts_with("input") || std::ranges::find(model.inputs, f, &Input::name) != model.inputs.end());
+  });
+}
+
+bool is_embedding(const Node& node) {
+  const auto* const call = std::get_if<LayerCall>(&node.what);
+  return call != nullptr && call->type == "Embedding";
+}
+
+// In the place of what made the states comes what the body is given, which is called `input` in it.
+void receive_states(const Within& w, std::size_t states, const std::string& input, const Model& model) {
+  const std::vector<char> needed = made_by_every_stage(w, states);
+  for (std::size_t i = 0; i < w.begin; ++i) {
+    if (needed[i] == 0 || !reads_input(w, i, model)) continue;
+    if (!is_embedding(w.body[i]))
+      refuse_cut("the stages of " + model.name + " are not planned: " + w.body[i].name +
+                     ", which every stage makes, is made of the model's input",
+                 "models are cut whose masks and positions follow from the shape of the hidden states");
+    hand_on_states(w.body[i], input);
+  }
+  const bool made_here = states < w.begin;
+  if (made_here) hand_on_states(w.body[states], input);
+  set_first_input(w.body[w.begin], made_here ? w.body[states].name : input);
+  for (std::size_t i = w.begin; i-- > 0;)
+    if (i != states && needed[i] == 0) w.body.erase(w.body.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+// Itself, or the last one within.
+const Layer* last_layer(const Graph& graph, const std::string& path) {
+  for (auto made = graph.layers.rbegin(); made != graph.layers.rend(); ++made)
+    if (made->output != kNone && (made->name == path || made->name.starts_with(path + "."))) return &*made;
+  return nullptr;
+}
+
+// The innermost body that something is made in before the blocks says what they are given.
+const Layer& layer_of_states(const Sequence& s, const Model& model, const Graph& whole) {
+  const std::size_t states = entry_of_states({*s.body, s.begin, s.end});
+  if (states < s.begin) {
+    const std::string path = s.path.empty() ? (*s.body)[states].name : s.path + "." + (*s.body)[states].name;
+    if (const Layer* const made = last_layer(whole, path)) return *made;
+  }
+  refuse_cut("the stages of " + model.name + " are not planned: its longest sequence of blocks follows no layer",
+             "models are cut whose blocks follow an embedding");
+}
+
+// Each stage but the first is given what the embedding returns.
+void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& whole, const Shape& shape) {
+  const auto check = [&](const std::string& path) {
+    const Layer* const made = last_layer(whole, path);
+    if (made != nullptr && whole.tensor(made->output).shape == shape) return;
+    refuse_cut("the stages of " + model.name + " are not planned: its blocks do not return what they are given",
+               "models are cut whose blocks all have hidden states of one shape");
+  };
+  for (std::size_t i = s.begin; i < s.end; ++i) {
+    const Node& node = (*s.body)[i];
+    const std::string path = s.path.empty() ? node.name : s.path + "." + node.name;
+    if (const auto* repeat = std::get_if<Repeat>(&node.what))
+      for (const Node& item : repeat->items) check(path + "." + item.name);
+    else
+      check(path);
+  }
+}
+
+// The states are the only input of the stage, at each level that the blocks lie in.
+void receive_states(const Sequence& s, Model& model, const Graph& whole) {
+  if (model.inputs.size() != 1)
+    refuse_cut("the stages of " + model.name + " are not planned: it has several inputs",
+               "models are cut that are given tokens alone");
+  const Shape& shape = whole.tensor(layer_of_states(s, model, whole).output).shape;
+  Input hidden{
+      .name = model.inputs.front().name, .shape = {}, .requires_grad = true, .mark = model.inputs.front().mark};
+  for (int d = 1; d < shape.rank(); ++d) hidden.shape.push_back(shape[d]);
+  const Within blocks{*s.body, s.begin, s.end};
+  receive_states(blocks, entry_of_states(blocks), s.around.empty() ? hidden.name : "input", model);
+  for (std::size_t level = s.around.size(); level-- > 0;) {
+    const auto& [body, entry] = s.around[level];
+    const Within block{*body, entry, entry + 1};
+    receive_states(block, block.begin, level == 0 ? hidden.name : "input", model);
+  }
+  model.inputs.front() = hidden;
+}
+
+// What later stages could not be made of is no pipeline, whichever stage is asked for.
+void refuse_uncut(Model model, const Graph& whole) {
+  const Sequence s = LongestSequence(model.layers).take();
+  if (s.blocks == 0) return;
+  refuse_other_shapes(s, model, whole, whole.tensor(layer_of_states(s, model, whole).output).shape);
+  receive_states(s, model, whole);
+}
+
+void drop_from(Body& body, std::size_t begin) {
+  body.erase(body.begin() + static_cast<std::ptrdiff_t>(begin), body.end());
+}
 
 // Of the sequence the blocks from `first` on, `count` of them.
 void keep_blocks(Sequence& s, std::int64_t first, std::int64_t count) {
@@ -180,8 +255,8 @@ void keep_names(EntryOrder& order, const Body& body) {
     std::erase_if(*names, [&](const std::string& n) { return entry_of(body, n).empty(); });
 }
 
-// A weight that is tied to one of another stage is one of its own.
-bool untie(Body& body, const std::set<std::string>& paths) {
+// A weight that is tied to one of another stage is one of its own: whether there is one.
+bool forget_dropped(Body& body, const std::set<std::string>& paths) {
   bool untied = false;
   for (Node& node : body) {
     const bool there = node.tie.empty() || std::ranges::any_of(paths, [&](const std::string& path) {
@@ -189,6 +264,10 @@ bool untie(Body& body, const std::set<std::string>& paths) {
                        });
     if (!there) node.tie.clear();
     untied = untied || !there;
+    if (auto* block = std::get_if<Block>(&node.what)) {
+      keep_names(block->order, block->body);
+      untied = forget_dropped(block->body, paths) || untied;
+    }
   }
   return untied;
 }
@@ -207,25 +286,33 @@ void collect_paths(const Body& body, const std::string& path, std::set<std::stri
 std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy) {
   const std::int64_t stages = strategy.pipeline;
   std::vector<std::int64_t> each = strategy.pipelining.blocks;
-  if (each.empty())
-    for (std::int64_t s = 0; s < stages; ++s) each.push_back(blocks / stages + (s < blocks % stages ? 1 : 0));
+  const bool ends = each.empty() && strategy.pipelining.counts_ends;
+  if (each.empty()) {
+    const std::int64_t all = blocks + (ends ? 2 : 0);
+    for (std::int64_t s = 0; s < stages; ++s) each.push_back(all / stages + (s < all % stages ? 1 : 0));
+  }
+  if (ends) {  // torchtitan's _generate_llm_fqn_per_model_part
+    each.front() -= 1;
+    each.back() -= 1;
+  }
   if (std::ssize(each) != stages || std::accumulate(each.begin(), each.end(), std::int64_t{0}) != blocks)
     refuse_cut("split= has " + std::to_string(each.size()) + " numbers that add up to " +
-               std::to_string(std::accumulate(each.begin(), each.end(), std::int64_t{0})) + "; there are " +
-               std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
-           "leave out split= to share the blocks evenly");
+                   std::to_string(std::accumulate(each.begin(), each.end(), std::int64_t{0})) + "; there are " +
+                   std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
+               "leave out split= to share the blocks evenly");
   if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; }))
     refuse_cut("a stage without blocks: --pp " + std::to_string(stages) + " of " + std::to_string(blocks) + " blocks",
-           "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
+               "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
   return each;
 }
 
 StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, const Strategy& strategy) {
   StageModel stage{model};
+  refuse_uncut(model, whole);
   Sequence s = LongestSequence(stage.model.layers).take();
   if (s.blocks == 0)
     refuse_cut("the stages of " + model.name + " are not planned: it has no sequence of blocks to cut",
-           "a repeat of blocks in the spec is one");
+               "a repeat of blocks in the spec is one");
   const std::vector<std::int64_t> each = blocks_of_stages(s.blocks, strategy);
   const auto number = strategy.pipelining.stage;
   stage.all_blocks = s.blocks;
@@ -243,18 +330,15 @@ StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, 
     receive_states(s, stage.model, whole);
     const LayerDef* const loss = find_layer(catalog, model.loss.type);
     if (last && model.losses.empty() && loss != nullptr && loss->in_model)  // its labels
-      stage.model.inputs.push_back({.name = "labels", .shape = inputs.front().shape, .dtype = inputs.front().dtype,
-           .mark = inputs.front().mark});
+      stage.model.inputs.push_back({.name = "labels",
+                                    .shape = inputs.front().shape,
+                                    .dtype = inputs.front().dtype,
+                                    .mark = inputs.front().mark});
   }
   std::set<std::string> paths;
   collect_paths(stage.model.layers, "", paths);
   keep_names(stage.model.order, stage.model.layers);
-  for (const auto& [body, entry] : s.around) {
-    auto& block = std::get<Block>((*body)[entry].what);
-    keep_names(block.order, block.body);
-  }
-  if (!first)
-    for (Body* body : {&stage.model.layers, s.body}) stage.copies_embedding |= untie(*body, paths);
+  stage.copies_embedding = forget_dropped(stage.model.layers, paths);
   stage.model.construction.emplace();  // on meta; to_empty() makes the weights
   return stage;
 }

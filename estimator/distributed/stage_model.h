@@ -25,9 +25,9 @@ struct StageModel {
 
 /// The stage `strategy.pipelining.stage` of a model whose blocks come one after the other, as its longest sequence of
 /// blocks: what comes before them, whose result the first one is given, belongs to the first stage, what comes after
-/// them and the loss to the last one. What other blocks are given besides (masks, rotary tables) is made by every stage,
-/// and the result of the block before is an input, of the shape that it has in `whole`, with a gradient. Throws Error,
-/// of kind usage, for models that cannot be cut so.
+/// them and the loss to the last one. What other blocks are given besides (masks, rotary tables) is made by every
+/// stage, and the result of the block before is an input, of the shape that it has in `whole`, with a gradient. Throws
+/// Error, of kind usage, for models that cannot be cut so.
 StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, const Strategy& strategy);
 
 }  // namespace gpuplan

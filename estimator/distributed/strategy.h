@@ -33,9 +33,10 @@ enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b };
 
 struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::formulas;
-  std::int64_t stage = 0;             // of the rank
-  std::vector<std::int64_t> blocks;   // of each stage; empty: as evenly as they can be, the first ones have one more
-  bool returns_outputs = true;        // schedule.step()'s return_outputs: of all micro-batches, until the next step
+  std::int64_t stage = 0;            // of the rank
+  std::vector<std::int64_t> blocks;  // of each stage; empty: as evenly as they can be, the first ones have one more
+  bool counts_ends = false;          // then the embedding is one of the first stage's, norm and head one of the last's
+  bool returns_outputs = true;       // schedule.step()'s return_outputs: of all micro-batches, until the next step
 };
 
 struct Strategy {
@@ -45,7 +46,7 @@ struct Strategy {
   std::int64_t pipeline = 1;  // stages
   PipelineSettings pipelining;
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
-  std::int64_t rank = 0;      // among those of data parallelism
+  std::int64_t rank = 0;  // among those of data parallelism
   std::int64_t gpus_per_node = 8;
   bool gradient_as_bucket_view = false;  // DDP's
   bool find_unused_parameters = false;   // DDP's
@@ -77,6 +78,8 @@ struct Strategy {
   }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none || tensor > 1 || runs_stages(); }
+  /// Of a mesh of stages x ranks of data parallelism.
+  std::int64_t global_rank() const { return pipelining.stage * ranks() + rank; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }

@@ -163,6 +163,7 @@ class FsdpTransfers {
 
 std::vector<Transfer> transfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
                                 const Strategy& strategy, bool last) {
+  if (strategy.runs_stages()) return {};
   if (strategy.data == DataParallel::ddp || strategy.data == DataParallel::zero1)
     return ddp_transfers(graph, schedule, strategy);
   if (strategy.data == DataParallel::fsdp)

@@ -179,7 +179,15 @@ class Collector {
                       ", as recorded on one GPU; nothing is logged, saved or evaluated between steps");
   }
 
+  void stages() const {
+    if (report_.rank && report_.rank->stage)
+      add("pipeline",
+          "stages are run by torch.distributed.pipelining of PyTorch 2.15: modules are made on meta, the batch is on "
+          "the first and the last stage, and shapes are inferred by a run before the first step");
+  }
+
   void figures() const {
+    stages();
     stored_weights();
     loop();
     if (run_.kernels == Kernels::liger)

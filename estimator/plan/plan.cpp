@@ -45,6 +45,11 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   rank.strategy = step.strategy;
   rank.states = step.states;
   rank.communication = communication(step, topology);
+  if (!step.pipeline.empty()) rank.stage = step.part;
+  if (step.part.copies_embedding)
+    report.warnings.emplace_back(
+        "the head is tied to the embedding, which is another stage's: each has a copy, and what adds up their "
+        "gradients is not planned");
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
   if (step.strategy.data != DataParallel::fsdp) return;
   rank.wrapped = std::ssize(step.units) - 1;  // without the root
@@ -75,7 +80,8 @@ void Plan::move_to(const Gpu* gpu) {
 
 void Plan::replay_step() {
   replay = gpuplan::replay_step(step);
-  live_bytes = live_bytes_of(step);
+  // Of a stage several micro-batches are alive at once.
+  if (step.pipeline.empty()) live_bytes = live_bytes_of(step);
 }
 
 Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Strategy& strategy,

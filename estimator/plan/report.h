@@ -11,6 +11,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/communication.h"
+#include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"
@@ -102,10 +103,11 @@ struct EveryRank {
 
 /// What one rank of several GPUs keeps and sends.
 struct RankShare {
-  Strategy strategy;            // as asked for; Report::run.batch is the rank's own
-  StateBytes states;            // by the definition of the strategy (zero_states.h)
-  std::int64_t nccl_bytes = 0;  // of Report::peak.context_bytes
-  std::int64_t wrapped = 0;     // blocks that FSDP2 gathers each by itself
+  Strategy strategy;               // as asked for; Report::run.batch is the rank's own
+  StateBytes states;               // by the definition of the strategy (zero_states.h)
+  std::int64_t nccl_bytes = 0;     // of Report::peak.context_bytes
+  std::int64_t wrapped = 0;        // blocks that FSDP2 gathers each by itself
+  std::optional<StagePart> stage;  // where torch.distributed.pipelining runs it
   std::vector<CommunicationRow> communication;
   std::optional<RankTime> time;  // where it was asked for and is known
   std::vector<EveryRank> every;  // all that differ, where they were asked for; this one needs the most

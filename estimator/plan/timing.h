@@ -44,9 +44,10 @@ struct StepTime {
   double copy_seconds = 0, forward_seconds = 0, loss_seconds = 0, backward_seconds = 0, clip_seconds = 0,
          optimizer_seconds = 0;
   double communication_seconds = 0;  // exposed communication, with several GPUs
+  double bubble_seconds = 0;         // a pipeline's stage waits for the others
   double seconds() const {
     return copy_seconds + forward_seconds + loss_seconds + backward_seconds + clip_seconds + optimizer_seconds +
-           communication_seconds;
+           communication_seconds + bubble_seconds;
   }
   // Of the GPU's kernels, by what they wait for, and of the GPU waiting for the host. Copies are in none of them.
   double compute_seconds = 0, memory_seconds = 0, waiting_seconds = 0;

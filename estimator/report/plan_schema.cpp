@@ -22,7 +22,7 @@ std::string plan_json_schema() {
       generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean
       scratch:$scratch allocator:$allocator segments:$segments alloc_conf:string step:steady|first}
     bytes:{parameters buffers gradients optimizer_state inputs saved_for_backward kv_cache:integer}
-    tensor_peak:{bytes:integer phase:$phase op layer:string
+    tensor_peak?:{bytes:integer phase:$phase op layer:string
       forward_bytes backward_bytes optimizer_bytes after_model_bytes end_of_forward_bytes:integer}
     peak:{allocated_bytes requested_bytes reserved_bytes device_bytes context_bytes:integer
       context_confidence:$confidence phase:$phase op layer:string
@@ -40,6 +40,7 @@ std::string plan_json_schema() {
     offload:{to_host_bytes from_host_bytes:integer}
     time:{step_seconds:number? bound:$bound?
       copy_seconds forward_seconds loss_seconds backward_seconds clip_seconds optimizer_seconds communication_seconds
+      bubble_seconds
       compute_bound_seconds memory_bound_seconds waiting_for_host_seconds?:number
       samples tokens flops_per_second peak_flops_per_second bytes_per_second?:integer
       roofs?:{type:string flops_per_second:integer ridge_flops_per_byte:number}[] why_not confidence?:string}
@@ -56,6 +57,8 @@ std::string plan_json_schema() {
       every_rank:{first last ranks allocated_bytes reserved_bytes device_bytes:integer}[]
       communication:{what collective:string microseconds exposed_microseconds:integer? bytes sent_bytes:integer}[]
       time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency copy_seconds:number}?
+      pipeline:{schedule:gpipe|1f1b stages stage first_block blocks all_blocks micro_batches_in_flight:integer
+        returns_outputs:boolean}?
       gpus rank batch replicas tensor_ranks nccl_bytes:integer offload:boolean wrapped_blocks:integer? param_type reduce_type:string?})";
   schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end"},
                                        {"confidence", "exact|modelled|assumed"},

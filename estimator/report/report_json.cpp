@@ -240,6 +240,7 @@ Json time_json(const std::optional<StepTime>& time, const std::string& why_not) 
           {"clip_seconds", nanoseconds(time->clip_seconds)},
           {"optimizer_seconds", nanoseconds(time->optimizer_seconds)},
           {"communication_seconds", nanoseconds(time->communication_seconds)},
+          {"bubble_seconds", nanoseconds(time->bubble_seconds)},
           {"compute_bound_seconds", nanoseconds(time->compute_seconds)},
           {"memory_bound_seconds", nanoseconds(time->memory_seconds)},
           {"waiting_for_host_seconds", nanoseconds(time->waiting_seconds)},
@@ -272,7 +273,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["model"] = model_json(report);
   json["run"] = run_json(report);
   json["bytes"] = bytes_json(report);
-  json["tensor_peak"] = tensor_peak_json(report);
+  if (!report.rank || !report.rank->stage) json["tensor_peak"] = tensor_peak_json(report);
   json["peak"] = peak_json(report);
   tell_verdict(report, json);
   json["at_most"] = at_most_json(report.at_most);

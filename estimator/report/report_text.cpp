@@ -44,7 +44,9 @@ std::string PlanScreen::headline() const {
   std::string out = paint("1", report_.model.name) + dot() + std::string(name_of(run.mode)) + dot() + "batch " +
                     format_count(run.batch);
   if (!report_.layers.empty() && !report_.layers[0].input_shapes.empty()) {
-    const auto sizes = report_.layers[0].input_shapes[0].sizes();
+    auto sizes = report_.layers[0].input_shapes[0].sizes();
+    const bool of_states = report_.rank && report_.rank->stage && report_.rank->strategy.pipelining.stage > 0;
+    if (of_states && sizes.size() > 2) sizes = sizes.first(2);  // tokens, without their features
     if (sizes.size() > 1 && sizes[0] == run.batch / run.micro_batches)
       out += (style_.unicode ? " × " : " x ") + format_sizes(sizes.subspan(1), style_.unicode);
   }

@@ -18,6 +18,7 @@ class GpusScreen : public StyledScreen {
   std::string text() const {
     const Strategy& s = rank_.strategy;
     std::string out = "  " + paint("1", title()) + dot() + which_rank() + dot() + batch() + "\n";
+    if (rank_.stage) out += stage();
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     if (s.is_deepspeed() && !by_definition(report_.run, s)) out += buckets();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
@@ -35,17 +36,35 @@ class GpusScreen : public StyledScreen {
   // Those of tensor parallelism are alike.
   std::string which_rank() const {
     const Strategy& s = rank_.strategy;
+    if (rank_.stage) return "rank " + format_count(s.global_rank()) + " of " + format_count(s.gpus);
     if (s.data == DataParallel::none) return "each of " + format_count(s.gpus) + " ranks";
     return "rank " + format_count(s.rank) + " of " + format_count(s.ranks());
   }
   std::string batch() const {
     const Strategy& s = rank_.strategy;
     const std::string each = "batch " + format_count(report_.run.batch);
-    return s.ranks() == 1 && s.tensor > 1
+    return s.ranks() == 1 && (s.tensor > 1 || rank_.stage)
                ? each
                : each + " each, " + format_count(report_.run.batch * s.ranks()) + " in total";
   }
+  // "blocks 4 to 7 of 16", counted from 0 as their names are.
+  std::string stage() const {
+    const Strategy& s = rank_.strategy;
+    const StagePart& part = *rank_.stage;
+    const std::int64_t last = part.first_block + part.blocks - 1;
+    const std::string blocks = part.blocks == 1
+                                   ? "block " + format_count(last)
+                                   : "blocks " + format_count(part.first_block) + " to " + format_count(last);
+    std::string out = "  stage    " + format_count(s.pipelining.stage) + " of " + format_count(s.pipeline) + dot() +
+                      blocks + " of " + format_count(part.all_blocks) + dot() + "up to " +
+                      format_count(part.in_flight) + " of " + format_count(report_.run.micro_batches) +
+                      " micro-batches in flight\n";
+    if (s.pipelining.stage + 1 == s.pipeline && s.pipelining.returns_outputs)
+      out += "  keeps    the outputs of all micro-batches until the next step (outputs=drop)\n";
+    return out;
+  }
   std::string title() const {
+    if (rank_.stage) return pipeline_title();
     const Strategy& s = rank_.strategy;
     const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
@@ -53,6 +72,12 @@ class GpusScreen : public StyledScreen {
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;
+  }
+  std::string pipeline_title() const {
+    const Strategy& s = rank_.strategy;
+    const std::string schedule = s.pipelining.schedule == PipelineSchedule::gpipe ? "GPipe" : "1F1B";
+    return "pipeline of " + format_count(s.pipeline) + " stages, " + schedule +
+           (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data)));
   }
   // Stage 3 has one, and says how much it gathers ahead and keeps.
   std::string buckets() const {
@@ -79,12 +104,15 @@ class GpusScreen : public StyledScreen {
     const std::string types =
         (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
-    return blocks + ends + types + (s.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)") +
-           (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
+    return blocks + ends + types + kept() + (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
            (s.reshards_root ? dot() + "the root gathered again" : "") +
            (s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"
                            : "") +
-           (s.reduces_last ? dot() + "reduced with the last micro-batch" : "");
+           (s.reduces_last && !rank_.stage ? dot() + "reduced with the last micro-batch" : "");
+  }
+  std::string kept() const {
+    if (rank_.stage) return dot() + "kept and reduced once all micro-batches are through";
+    return rank_.strategy.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)";
   }
 
   // Ranks differ by little.
@@ -112,6 +140,9 @@ class GpusScreen : public StyledScreen {
     const std::string together =
         "  scales   " + format_figure(samples / time.step.seconds()) +
         (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" + dot();
+    if (rank_.stage)
+      return together + format_figure(100 * (1 - time.step.bubble_seconds / time.step.seconds())) +
+             " % of the step this stage does not wait for others\n";
     if (rank_.strategy.tensor > 1)  // one GPU alone has not all of a layer
       return together + format_figure(100 * (1 - time.step.communication_seconds / time.step.seconds())) +
              " % of the step is not communication\n";

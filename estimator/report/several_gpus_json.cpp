@@ -21,6 +21,19 @@ Json scaling_json(const Report& report) {
           {"copy_seconds", rounded(rank.time->copy_seconds, 1e9)}};
 }
 
+Json pipeline_json(const RankShare& rank) {
+  if (!rank.stage) return nullptr;
+  const PipelineSettings& settings = rank.strategy.pipelining;
+  return {{"schedule", settings.schedule == PipelineSchedule::gpipe ? "gpipe" : "1f1b"},
+          {"stages", rank.strategy.pipeline},
+          {"stage", settings.stage},
+          {"first_block", rank.stage->first_block},
+          {"blocks", rank.stage->blocks},
+          {"all_blocks", rank.stage->all_blocks},
+          {"micro_batches_in_flight", rank.stage->in_flight},
+          {"returns_outputs", settings.returns_outputs}};
+}
+
 }  // namespace
 
 Json parallel_json(const Report& report) {
@@ -46,7 +59,8 @@ Json parallel_json(const Report& report) {
                      {"device_bytes", r.device_bytes}});
   return {{"data", name_of(s.data)},
           {"gpus", s.gpus},
-          {"rank", s.rank},
+          {"rank", rank.stage ? s.global_rank() : s.rank},
+          {"pipeline", pipeline_json(rank)},
           {"batch", report.run.batch * s.ranks()},
           {"bytes",
            {{"parameters", rank.states.parameters},

@@ -94,7 +94,8 @@ std::vector<std::array<std::string, 2>> time_rows(const Report& report, const st
                                                   {"backward", t.backward_seconds},
                                                   {"clip", t.clip_seconds},
                                                   {"optimizer", t.optimizer_seconds},
-                                                  {"communication", t.communication_seconds}};
+                                                  {"communication", t.communication_seconds},
+                                                  {"waiting for other stages", t.bubble_seconds}};
   std::string rows;
   for (const auto& [name, seconds] : parts)
     if (seconds > kNotShown * t.seconds()) rows += (rows.empty() ? "" : dot) + name + " " + format_seconds(seconds);

@@ -29,10 +29,22 @@ struct Case {
   std::int64_t parts() const { return run.micro_batches * strategy.ranks(); }
 };
 
+// Of the stages of a pipeline, the one that needs the most.
+Plan worst_plan(const Case& c, const RunConfig& run) {
+  const auto plan_of = [&](const Strategy& strategy) { return make_plan(c.model, c.catalog, run, &c.gpu, strategy); };
+  if (!c.strategy.runs_stages()) return plan_of(c.strategy);
+  Strategy stage = c.strategy;
+  stage.pipelining.stage = 0;
+  Plan worst = plan_of(stage);
+  while (++stage.pipelining.stage < stage.pipeline)
+    if (Plan next = plan_of(stage); device_bytes(next) > device_bytes(worst)) worst = std::move(next);
+  return worst;
+}
+
 // The report of `run`, or nothing when it cannot be run at all.
 std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
   try {
-    return report_of(make_plan(c.model, c.catalog, run, &c.gpu, c.strategy));
+    return report_of(worst_plan(c, run));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -41,7 +53,7 @@ std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
 // What `run` needs on the device, or nothing when it cannot be run at all.
 std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
   try {
-    return device_bytes(make_plan(c.model, c.catalog, run, &c.gpu, c.strategy));
+    return device_bytes(worst_plan(c, run));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -108,10 +120,21 @@ std::optional<Suggestion> bigger_gpu(const Case& c, std::span<const Gpu> others)
   return std::nullopt;
 }
 
+// Of a pipeline whose last stage keeps what all micro-batches return.
+std::optional<Suggestion> drop_outputs(const Case& c, std::int64_t usable_bytes) {
+  if (!c.strategy.runs_stages() || !c.strategy.pipelining.returns_outputs) return std::nullopt;
+  Strategy drops = c.strategy;
+  drops.pipelining.returns_outputs = false;
+  const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, c.gpu, drops}, c.run);
+  if (!bytes || *bytes > usable_bytes) return std::nullopt;
+  const std::string schedule = drops.pipelining.schedule == PipelineSchedule::gpipe ? "gpipe" : "1f1b";
+  return Suggestion{.flags = "--pp-schedule " + schedule + ",outputs=drop", .device_bytes = *bytes};
+}
+
 // As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer. Of
 // several the same number may do under FSDP2.
 void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggestion>& suggestions) {
-  if (c.run.mode != Mode::train) return;
+  if (c.run.mode != Mode::train || c.strategy.runs_stages()) return;
   const auto needed = [&](DataParallel kind) {
     Strategy strategy = c.strategy;
     strategy.data = kind;
@@ -155,6 +178,7 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
     if (suggestion.device_bytes <= v.usable_bytes && reach != Reach::batch) fitting.push_back(suggestion);
   }
   add_more_gpus(c, v.usable_bytes, fitting);
+  if (const std::optional<Suggestion> dropped = drop_outputs(c, v.usable_bytes)) fitting.push_back(*dropped);
   if (const std::optional<Suggestion> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
   if (std::ranges::any_of(fitting, [&](const Suggestion& suggestion) { return suggestion.fits(v.usable_bytes); }))
     return fitting;

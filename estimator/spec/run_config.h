@@ -108,8 +108,8 @@ struct EvaluationConfig {
   std::int64_t accumulation_steps = 0;  // they go to the host after so many; 0: at the end
 };
 
-/// What is run of a model that torch.distributed.pipelining has cut: the first stage is given tokens, the last one has a
-/// loss, and the others are given hidden states and the gradient of theirs.
+/// What is run of a model that torch.distributed.pipelining has cut: the first stage is given tokens, the last one has
+/// a loss, and the others are given hidden states and the gradient of theirs.
 struct StageOfRun {
   bool first = true, last = true;
 };
@@ -120,8 +120,8 @@ constexpr double kInitialScale = 65536;
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  std::int64_t tensor_ranks = 1;     // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
-  std::int64_t micro_batches = 1;    // the batch is run in so many parts, their gradients accumulated
+  std::int64_t tensor_ranks = 1;   // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
   std::optional<StageOfRun> stage;
   DType precision = DType::fp32;     // of the whole model
   std::optional<DType> buffer_type;  // of its floating buffers, where nothing converts them; else `precision`

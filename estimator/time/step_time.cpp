@@ -75,7 +75,10 @@ class StepClock {
 
   void copy_batch() {
     if (copy_ == HostCopy::none) return;
-    const std::int64_t bytes = bytes_of(graph_, graph_.inputs);
+    std::vector<TensorId> inputs = graph_.inputs;
+    std::erase_if(inputs, [&](TensorId t) { return std::ranges::find(graph_.leaves, t) != graph_.leaves.end(); });
+    const std::int64_t bytes = bytes_of(graph_, inputs);  // without what another stage sends
+    if (bytes == 0) return;
     const double rate = host_bandwidth(bytes, copy_ != HostCopy::pageable, on_);
     copied_ += static_cast<double>(bytes) / rate;
     if (copy_ == HostCopy::overlapped) return;
@@ -153,8 +156,10 @@ class StepClock {
     time_.samples = run_.batch;
     if (!graph_.inputs.empty()) {
       const Tensor& input = graph_.tensor(graph_.inputs.front());
-      if (input.dtype == DType::int64 && input.shape.rank() == 2)
-        time_.tokens = input.shape.elements() * run_.micro_batches;
+      const bool of_states = std::ranges::find(graph_.leaves, graph_.inputs.front()) != graph_.leaves.end() &&
+                             input.shape.rank() == 3;  // what another stage sends
+      if (of_states || (input.dtype == DType::int64 && input.shape.rank() == 2))
+        time_.tokens = input.shape[0] * input.shape[1] * run_.micro_batches;
     }
     if (time_.seconds() > 0) time_.flops_per_second = static_cast<double>(flops_) / time_.seconds();
     find_roofs();

@@ -597,6 +597,39 @@ expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
 expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
 
+# Stages as torch.distributed.pipelining runs them.
+cut="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 8"
+piped="$cut --micro-batches 4 --gpus 4 --pp 4 --pp-schedule"
+shared="$cut --micro-batches 4 --gpus 8 --pp 4 --pp-schedule"
+expect 0 '^  pipeline of 4 stages, 1F1B · rank 3 of 4 · batch 8$' $piped 1f1b
+expect 0 '^  keeps    the outputs of all micro-batches' $piped 1f1b
+expect 0 'waiting for other stages' $piped 1f1b
+expect 0 '^  stage    1 of 4 · blocks 2 to 3 of 6 · up to 4 of 4 micro-batches in flight$' $piped gpipe --rank 1
+expect 0 '^  stage    0 of 4 · block 0 of 6 ' $piped 1f1b,split=1/2/2/1 --rank 0
+expect 0 '^  stage    1 of 4 · blocks 1 to 2 of 6 ' $piped 1f1b,split=torchtitan --rank 1
+expect 0 '^  pipeline of 4 stages, GPipe · FSDP2 · rank [0-9] of 8 ' $shared gpipe,outputs=drop --fsdp reshard=false
+expect 0 '"micro_batches_in_flight": 3' $piped 1f1b --rank 1 --format json
+expect 0 '"pipeline": null' zoo:lenet --batch 8 --gpus 2 --format json
+expect 2 '1f1b or gpipe, not "zb"' $piped zb
+expect 2 'split= has 2 numbers that add up to 3; there are 4 stages and 6 blocks' $piped 1f1b,split=1/2
+expect 2 'says outputs twice' $piped 1f1b,outputs=drop,outputs=keep
+expect 2 'outputs expects keep or drop' $piped 1f1b,outputs=x
+expect 2 'a stage without blocks: --pp 8 of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
+expect 2 'must be greater than or equal to the number of stages' $cut --micro-batches 2 --gpus 4 --pp 4 --pp-schedule 1f1b
+expect 2 'from 0 to 3, not "4"' $piped 1f1b --rank 4
+expect 2 'without resharding' $shared 1f1b --fsdp param=bf16
+expect 2 'with FSDP2 over the ranks of a stage' $shared 1f1b
+for flag in '--amp bf16' '--lora r=8' '--loop function' '--like trainer' '--offload saved' '--pytorch 2.8' \
+  '--kernels liger' '--checkpoint reentrant' '--zero-grad backward' '--optimizer-in-backward' '--master'; do
+  # shellcheck disable=SC2086
+  expect 2 "${flag%% *}|master weights|offloading|PyTorch before 2.15|reentrant" $piped 1f1b $flag
+done
+expect 2 'with --pp-schedule is not planned' $shared 1f1b --tp 2
+expect 2 'needs --pp' zoo:llama3_8b --batch 8 --gpus 4 --pp-schedule 1f1b
+expect 2 'needs --gpus' zoo:llama3_8b --batch 8 --pp-schedule 1f1b
+expect 2 'its blocks do not return what they are given' zoo:resnet50 --batch 8 --micro-batches 4 --gpus 2 --pp 2 --pp-schedule 1f1b
+expect 2 'is made of the model.s input' zoo:opt_125m --batch 8 --micro-batches 4 --gpus 2 --pp 2 --pp-schedule 1f1b
+
 # Liger's kernels.
 llama=tests/huggingface/llama-3.1-8b.json
 expect 0 "tokens not packed · use_cache=False · Liger's kernels" $llama --kernels liger --precision bf16

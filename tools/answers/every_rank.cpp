@@ -4,6 +4,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/distributed/alike_ranks.h"
+#include "tools/answers/every_stage.h"
 
 namespace gpuplan {
 namespace {
@@ -18,7 +19,12 @@ void note(const AlikeRanks& ranks, const Report& report, std::vector<EveryRank>&
 
 }  // namespace
 
-PlannedReport plan_every_rank(const Planning& planning, Strategy strategy, const Topology& topology) {
+PlannedReport plan_every_rank(const Planning& planning, const Strategy& strategy, const Topology& topology) {
+  return strategy.runs_stages() ? plan_every_stage(planning, strategy, topology)
+                                : plan_ranks(planning, strategy, topology);
+}
+
+PlannedReport plan_ranks(const Planning& planning, Strategy strategy, const Topology& topology) {
   strategy.rank = 0;
   PlannedReport worst = make_planned(planning, strategy, topology);
   const std::vector<AlikeRanks> alike = alike_ranks(worst.plan.step.graph, worst.plan.step.run, strategy);

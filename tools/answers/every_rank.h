@@ -9,6 +9,8 @@ namespace gpuplan {
 
 /// The report of the rank that needs the most, with RankShare::every of all. Throws Error, of kind usage, where more
 /// ranks differ than are planned at once.
-PlannedReport plan_every_rank(const Planning& planning, Strategy strategy, const Topology& topology);
+PlannedReport plan_every_rank(const Planning& planning, const Strategy& strategy, const Topology& topology);
+/// The same of the ranks that share one stage, or the whole model.
+PlannedReport plan_ranks(const Planning& planning, Strategy strategy, const Topology& topology);
 
 }  // namespace gpuplan

@@ -17,6 +17,7 @@
 #include "layers/catalog.h"
 #include "tools/answers/evaluation.h"
 #include "tools/answers/every_rank.h"
+#include "tools/answers/every_stage.h"
 #include "tools/answers/learned_model.h"
 #include "tools/answers/library_loop.h"
 #include "tools/answers/plan_page.h"
@@ -235,7 +236,7 @@ int run_plan(PlanOptions options) {
   const GivenFlags given{!options.several.zero.empty() || !options.several.fsdp.empty(),
                          !options.run.optimizer_impl.empty()};
   if (shares_layers) strategy = with_shared_layers(*strategy, given, planning.run);
-  if (runs_stages) strategy = with_stages(*strategy, given.data_parallel, planning.run);
+  if (runs_stages) strategy = with_stages(*strategy, given.data_parallel, !options.run.loop.empty());
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),
@@ -249,9 +250,10 @@ int run_plan(PlanOptions options) {
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
   if (in_stages) return print_stages(planning, *strategy, options.run, options.several, options.output);
   const Topology topology = topology_of(options.several, planning.gpu);
-  auto [planned, report] = asks_for_every_rank(options.several)
-                               ? plan_every_rank(planning, *strategy, topology)
-                               : make_planned(planning, strategy.value_or(Strategy{}), topology);
+  const bool every = asks_for_every_rank(options.several) || (runs_stages && options.several.rank.empty());
+  auto [planned, report] = every         ? plan_every_rank(planning, *strategy, topology)
+                           : runs_stages ? plan_stage(planning, *strategy, topology)
+                                         : make_planned(planning, strategy.value_or(Strategy{}), topology);
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),

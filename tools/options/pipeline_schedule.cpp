@@ -43,13 +43,14 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
     const int kind = choose<int>(kFlag, key, {{"outputs", 0}, {"split", 1}});
-    if (value.empty())
-      refuse_stages("--pp-schedule " + key + " has no value", "--pp-schedule 1f1b," + key + "=...");
+    if (value.empty()) refuse_stages("--pp-schedule " + key + " has no value", "--pp-schedule 1f1b," + key + "=...");
     if (std::ranges::find(given, key) != given.end())
       refuse_stages("--pp-schedule says " + key + " twice", "leave one of them out");
     given.push_back(key);
     if (kind == 0)
       settings.returns_outputs = choose<bool>("--pp-schedule outputs", value, {{"keep", true}, {"drop", false}});
+    else if (value == "torchtitan")
+      settings.counts_ends = true;
     else
       settings.blocks = read_split(value);
   }
@@ -59,33 +60,19 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
   s.rank = rank % s.ranks();
 }
 
-Strategy with_stages(Strategy s, bool data_given, const RunConfig& run) {
+Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
+  if (loop_given) refuse_stages("a schedule of torch.distributed.pipelining is a loop of its own", "leave out --loop");
   if (s.tensor > 1) refuse_stages("--tp with --pp-schedule is not planned", "leave out one of them");
   if (s.ranks() == 1 && !data_given) s.data = DataParallel::none;
   if (s.data != DataParallel::none && s.data != DataParallel::fsdp)
     refuse_stages("stages are planned with one GPU each, and with FSDP2 over the ranks of a stage",
                   "--fsdp reshard=false with more --gpus");
   if (s.data == DataParallel::fsdp && (s.reshard_after_forward || s.offloads))
-    refuse_stages("FSDP2 of stages is planned without resharding and offloading: what a micro-batch has gathered the "
-                  "next ones use, as torchtitan has it with pipelines",
-                  "--fsdp reshard=false, which is fully_shard(reshard_after_forward=False)");
+    refuse_stages(
+        "FSDP2 of stages is planned without resharding and offloading: what a micro-batch has gathered the "
+        "next ones use, as torchtitan has it with pipelines",
+        "--fsdp reshard=false, which is fully_shard(reshard_after_forward=False)");
   s.reduces_last = s.data == DataParallel::fsdp;
-  if (run.mode == Mode::infer) refuse_stages("--pp-schedule is planned for training", "leave out --mode infer");
-  if (run.pytorch != kNewestPyTorch)
-    refuse_stages("the stages of PyTorch before 2.15 are not planned: they keep the buffers of all micro-batches",
-                  "leave out --pytorch");
-  if (run.autocast) refuse_stages("--amp is not planned with --pp-schedule", "--precision bf16");
-  if (run.lora || run.weights != WeightFormat::as_computed)
-    refuse_stages("adapters and stored weights are not planned with --pp-schedule",
-                  "leave out --lora and --weights");
-  if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
-    refuse_stages("offloading, optimizers in backward and master weights are not planned with --pp-schedule",
-                  "leave them out");
-  if (run.like != Like::pytorch || run.loop != Loop{} || run.zero_grad == ZeroGrad::backward)
-    refuse_stages("a schedule of torch.distributed.pipelining is a loop of its own",
-                  "leave out --like, --loop and --zero-grad");
-  if (run.layout == MemoryFormat::channels_last)
-    refuse_stages("--layout nhwc is not planned with --pp-schedule", "leave it out");
   return s;
 }
 

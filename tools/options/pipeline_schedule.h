@@ -2,7 +2,6 @@
 #pragma once
 
 #include "estimator/distributed/strategy.h"
-#include "estimator/spec/run_config.h"
 #include "tools/options/several_gpus.h"
 
 namespace gpuplan {
@@ -10,14 +9,14 @@ namespace gpuplan {
 /// The help of --pp-schedule.
 constexpr const char* kPipelineHelp =
     "Stages as torch.distributed.pipelining runs them, of any model with blocks: its schedule, and "
-    "outputs=drop (return_outputs=False), split=5/4/4/3 (blocks of each stage)";
+    "outputs=drop (return_outputs=False), split=5/4/4/3 (blocks of each stage; torchtitan: as that shares them)";
 
 /// "1f1b,outputs=drop,split=5/4/4/3" into a strategy, and --rank, which counts the GPUs of all stages: the ranks of the
 /// first stage, then those of the second one. Throws Error (usage) for what is not understood or said twice.
 void read_pipeline(const SeveralGpusOptions& options, Strategy& strategy);
 
-/// How `strategy` shares a step that runs stages. `run` is checked. Throws Error, of kind usage, for what is not planned
-/// with them.
-Strategy with_stages(Strategy strategy, bool data_given, const RunConfig& run);
+/// How `strategy` shares a step that runs stages. `data_given`, `loop_given`: whether a flag says how ranks share a
+/// stage, and how the loop goes. Throws Error, of kind usage, for what a stage does not have.
+Strategy with_stages(Strategy strategy, bool data_given, bool loop_given);
 
 }  // namespace gpuplan

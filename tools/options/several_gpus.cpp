@@ -18,14 +18,19 @@ std::int64_t number_or(const char* flag, const std::string& text, std::int64_t f
 }
 
 void need_gpus(const SeveralGpusOptions& o) {
-  const std::pair<const char*, bool> flags[] = {
-      {"--zero", !o.zero.empty()},        {"--rank", !o.rank.empty()},
-      {"--network", !o.network.empty()},  {"--wrap", !o.wrap.empty()},
-      {"--fsdp", !o.fsdp.empty()},        {"--deepspeed", !o.deepspeed.empty()},
-      {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
-      {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
-      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()},
-      {"--pp-schedule", !o.pipeline_schedule.empty()}};
+  const std::pair<const char*, bool> flags[] = {{"--zero", !o.zero.empty()},
+                                                {"--rank", !o.rank.empty()},
+                                                {"--network", !o.network.empty()},
+                                                {"--wrap", !o.wrap.empty()},
+                                                {"--fsdp", !o.fsdp.empty()},
+                                                {"--deepspeed", !o.deepspeed.empty()},
+                                                {"--bucket-view", o.bucket_view},
+                                                {"--find-unused-parameters", o.find_unused},
+                                                {"--tp", !o.tensor.empty()},
+                                                {"--pp", !o.pipeline.empty()},
+                                                {"--no-reshard", o.keep_unsharded},
+                                                {"--gpus-per-node", !o.gpus_per_node.empty()},
+                                                {"--pp-schedule", !o.pipeline_schedule.empty()}};
   if (!o.accelerate.empty())  // a plan that reads it has made flags of it by then
     throw Error("--accelerate is for the plan of a step of a model", ErrorKind::usage).help("leave it out");
   for (const auto& [flag, given] : flags)
@@ -84,7 +89,7 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
-  add_flag(command, "--pp", o.pipeline, "N", 
+  add_flag(command, "--pp", o.pipeline, "N",
            "Pipeline parallelism: stages; of a GPT by Megatron-LM's formulas, else with --pp-schedule");
   add_flag(command, "--pp-schedule", o.pipeline_schedule, "1f1b|gpipe,KEY=VALUE,...", kPipelineHelp);
 }

@@ -1,0 +1,21 @@
+// How long a step takes stages that wait for each other: the actions of torch.distributed.pipelining's schedules, each
+// begun when its stage is free and what it needs has come.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "estimator/distributed/strategy.h"
+
+namespace gpuplan {
+
+struct StageSeconds {
+  double forward = 0, backward = 0;  // of one micro-batch
+  double after = 0;                  // once all are through: reductions, clipping, the optimizer
+  double send = 0;                   // of a micro-batch's hidden states to the next stage, and of their gradient back
+};
+
+/// The step of the stage that ends last. `stages`: all of `strategy`.
+double pipelined_seconds(std::span<const StageSeconds> stages, const Strategy& strategy, std::int64_t micro_batches);
+
+}  // namespace gpuplan
