@@ -597,6 +597,18 @@ expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
 expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
 
+# How GPUs share a step.
+mesh="fit tests/parallel/models/llama.json --seq 128 --gpu h100 --batch 32"
+expect 0 '^ +--zero ddp ' $mesh --gpus 4 --may mesh
+expect 0 '--pp 4 --pp-schedule 1f1b,outputs=drop --micro-batches' $mesh --gpus 4 --may mesh,micro-batches --format csv
+expect 0 'each is a plan: gpuplan MODEL --gpus 4' $mesh --gpus 4 --may mesh
+expect 0 '^--' $mesh --gpus 4 --may mesh,checkpoint -q
+expect 2 'needs one number of GPUs' $mesh --may mesh
+expect 2 'needs one number of GPUs' $mesh --gpus 2,4 --may mesh
+expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora
+expect 2 'is not for --may' $mesh --gpus 4 --may amp
+expect 2 'without mesh' $mesh --fsdp reshard=false --may amp
+
 # Stages as torch.distributed.pipelining runs them.
 cut="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 8"
 piped="$cut --micro-batches 4 --gpus 4 --pp 4 --pp-schedule"

@@ -1,6 +1,7 @@
 #include "tools/answers/every_stage.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/pipeline_communication.h"
+#include "estimator/distributed/stage_model.h"
 #include "estimator/time/pipeline_time.h"
 #include "tools/answers/every_rank.h"
 
@@ -64,6 +66,27 @@ class StagePlanner {
     return finish();
   }
 
+  // Of each kind of stage one.
+  PlannedReport plan_kinds() {
+    std::map<std::int64_t, std::optional<StageSeconds>> middle;  // by their blocks
+    for (std::int64_t s = 0; s < strategy_.pipeline; ++s) {
+      const bool inner = s > 0 && s + 1 < strategy_.pipeline;
+      if (const auto known = middle.find(blocks_of(s)); inner && known != middle.end()) {
+        seconds_.push_back(known->second);
+        continue;
+      }
+      Strategy stage = strategy_;
+      stage.pipelining.stage = s;
+      PlannedReport planned = make_planned(planning_, stage, topology_);
+      seconds_.push_back(seconds_of(planned, topology_));
+      blocks_ = planned.plan.step.part.all_blocks;
+      if (inner) middle.emplace(blocks_of(s), seconds_.back());
+      if (!reported_ || planned.report.peak.device_bytes > reported_->report.peak.device_bytes)
+        reported_ = std::move(planned);
+    }
+    return finish();
+  }
+
   PlannedReport plan_one() {
     reported_ = make_planned(planning_, strategy_, topology_);
     if (!reported_->report.rank->time) return std::move(*reported_);
@@ -80,6 +103,11 @@ class StagePlanner {
 
  private:
   static constexpr std::size_t kMostStages = 256;
+
+  // Known once the first stage is planned.
+  std::int64_t blocks_of(std::int64_t stage) const {
+    return blocks_ == 0 ? 0 : blocks_of_stages(blocks_, strategy_)[index(stage)];
+  }
 
   void note(const PlannedReport& planned, std::int64_t stage) {
     seconds_.push_back(seconds_of(planned, topology_));
@@ -106,12 +134,17 @@ class StagePlanner {
   std::optional<PlannedReport> reported_;
   std::vector<std::optional<StageSeconds>> seconds_;
   std::vector<EveryRank> every_;
+  std::int64_t blocks_ = 0;  // of the model
 };
 
 }  // namespace
 
 PlannedReport plan_stage(const Planning& planning, const Strategy& strategy, const Topology& topology) {
   return StagePlanner(planning, strategy, topology).plan_one();
+}
+
+PlannedReport plan_worst_stage(const Planning& planning, const Strategy& strategy, const Topology& topology) {
+  return StagePlanner(planning, strategy, topology).plan_kinds();
 }
 
 PlannedReport plan_every_stage(const Planning& planning, const Strategy& strategy, const Topology& topology) {

@@ -18,6 +18,7 @@
 #include "tools/answers/combinations.h"
 #include "tools/answers/emit_job.h"
 #include "tools/answers/fit_page.h"
+#include "tools/answers/meshes.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/solve.h"
 #include "tools/answers/why_not_rented.h"
@@ -26,6 +27,7 @@
 #include "tools/options/fit_options.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/learned_trace_input.h"
+#include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
 
@@ -234,16 +236,37 @@ int run_solve(const FitOptions& options) {
   return flags.empty() ? 1 : 0;
 }
 
+// --may mesh: of several GPUs.
+std::vector<SweepRow> ways_to_share(const FitOptions& options) {
+  const auto says = [&](const char* word) { return std::ranges::find(options.may, word) != options.may.end(); };
+  for (const std::string& word : options.may)
+    if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
+      throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)
+          .help("give the others as flags of the run");
+  if (options.gpus.size() != 1 || options.gpus.front() == "any")
+    throw Error("--may mesh needs one number of GPUs", ErrorKind::usage).help("--gpus 64");
+  SeveralGpusOptions several;
+  several.gpus = options.gpus.front();
+  several.network = options.network;
+  several.fsdp = options.fsdp;
+  return meshes({options.run, several, says("checkpoint"), says("micro-batches")});
+}
+
 // The fastest combination, and a few of those that are slower or do not fit.
 int run_may(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
-  refuse_beside("--may", options);
+  const bool shares = std::ranges::find(options.may, "mesh") != options.may.end();
+  FitOptions others = options;
+  if (shares) others.gpus.clear();
+  if (shares) others.network.clear();
+  refuse_beside("--may", others);
+  if (!shares && !options.fsdp.empty()) throw Error("--fsdp is not for --may without mesh", ErrorKind::usage);
   if (!options.on.empty() || !options.solve.empty())
     throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
   constexpr std::size_t kFitting = 6, kOthers = 3;
   const Format format = format_of(output);
   const std::vector<std::string> names = {"changes"};
-  std::vector<SweepRow> rows = combinations({options.run, options.may});
+  std::vector<SweepRow> rows = shares ? ways_to_share(options) : combinations({options.run, options.may});
   const auto fitting =
       static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
   const std::string best = fitting > 0 ? rows.front().values.front() : "";
@@ -257,10 +280,11 @@ int run_may(const FitOptions& options) {
     const std::size_t all = rows.size();
     rows.resize(std::min(all, fitting + kOthers));
     if (fitting > kFitting) rows.erase(rows.begin() + kFitting, rows.begin() + static_cast<std::ptrdiff_t>(fitting));
-    write_stdout(render(rows, names, format, terminal_style(options.output)) + "  " +
-                 format_count(static_cast<std::int64_t>(fitting)) + " of " +
-                 format_count(static_cast<std::int64_t>(all)) + " combinations fit" +
-                 (best.empty() ? "" : ", the fastest: " + best) + "\n");
+    write_stdout(
+        render(rows, names, format, terminal_style(options.output)) + "  " +
+        format_count(static_cast<std::int64_t>(fitting)) + " of " + format_count(static_cast<std::int64_t>(all)) +
+        " combinations fit" + (best.empty() ? "" : ", the fastest: " + best) + "\n" +
+        (shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : ""));
   }
   return fitting > 0 ? 0 : 1;
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 
-#include "estimator/distributed/tensor_plan.h"
 #include "estimator/plan/plan_snapshot.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
@@ -22,6 +21,7 @@
 #include "tools/answers/library_loop.h"
 #include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/shared_planning.h"
 #include "tools/answers/snapshot_input.h"
 #include "tools/answers/snapshot_page.h"
 #include "tools/answers/stages.h"
@@ -30,16 +30,13 @@
 #include "tools/answers/viewer_files.h"
 #include "tools/commands/commands.h"
 #include "tools/options/accelerate_config.h"
-#include "tools/options/commit_model.h"
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
-#include "tools/options/pipeline_schedule.h"
 #include "tools/options/run_words.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
-#include "tools/python_models/python_model.h"
 
 namespace gpuplan {
 
@@ -177,13 +174,6 @@ int explain_snapshot(const PlanOptions& options) {
                          options.output);
 }
 
-// Whether --tp shares its layers as transformers does; else it is planned by Megatron's formulas.
-bool shares_layers_of(const RunOptions& options) {
-  if (python_code(options.model) != PythonCode::none) return false;
-  const WrittenModel written = open_model(options);
-  return has_tensor_plan(read_model(written.source, written.options));
-}
-
 // transformers/integrations/deepspeed.py, trainer_config_finalize.
 void fill_in_auto(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
   if (!options.is_auto()) return;
@@ -221,22 +211,15 @@ int run_plan(PlanOptions options) {
     read_accelerate(options.several, options.run);
   else if (!options.several.deepspeed.empty())
     read_deepspeed(options.several, options.run);
-  std::optional<Strategy> strategy = strategy_of(options.several);
-  const bool shares_layers =
-      strategy && strategy->tensor > 1 && strategy->pipeline == 1 && shares_layers_of(options.run);
-  const bool runs_stages = strategy && strategy->runs_stages();
-  const bool in_stages = strategy && !shares_layers && !runs_stages && strategy->tensor * strategy->pipeline > 1;
+  const Sharing sharing = sharing_of(options.run, strategy_of(options.several));
+  const bool in_stages = sharing == Sharing::formulas, runs_stages = sharing == Sharing::stages;
   const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
-  Planning planning = prepare_rank(options.run, shares_layers ? strategy->tensor : 1);
-  const GivenFlags given{!options.several.zero.empty() || !options.several.fsdp.empty(),
-                         !options.run.optimizer_impl.empty()};
-  if (shares_layers) strategy = with_shared_layers(*strategy, given, planning.run);
-  if (runs_stages) strategy = with_stages(*strategy, given.data_parallel, !options.run.loop.empty());
+  auto [planning, strategy] = prepare_shared(options.run, options.several);
   if ((!viewers.empty() || options.output.timeline) && (options.canonical || in_stages))
     throw Error(std::string("html, memviz, --timeline and their like are not there with ") +
                     (in_stages ? "--tp and --pp" : "--canonical"),

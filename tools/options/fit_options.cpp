@@ -103,7 +103,8 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       .add_option(
           "--may", options.may,
           "Finds the fastest combination of these changes that fits --gpu, at the given batch: amp, checkpoint, "
-          "lora, nf4, 8bit, liger, offload, micro-batches")
+          "lora, nf4, 8bit, liger, offload, micro-batches; mesh, with --gpus N: how they share the step (DDP, FSDP2, "
+          "tensor parallelism, pipelines)")
       ->delimiter(',')
       ->type_name("CHANGE,...")
       ->group(question);

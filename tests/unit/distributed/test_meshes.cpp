@@ -1,0 +1,80 @@
+// fit --may mesh: every way that it finds is a plan by itself.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tools/answers/every_rank.h"
+#include "tools/answers/meshes.h"
+#include "tools/answers/shared_planning.h"
+
+namespace gpuplan {
+namespace {
+
+MeshQuestion question_of(const char* model, const char* gpus, const char* batch) {
+  MeshQuestion question;
+  question.run.model = model;
+  question.run.gpu = "h100";
+  question.run.batch = batch;
+  question.run.optimizer = "adamw";
+  question.several.gpus = gpus;
+  return question;
+}
+
+// Of flags that all have a value.
+std::pair<RunOptions, SeveralGpusOptions> with_flags(const MeshQuestion& question, const std::string& flags) {
+  auto [run, several] = std::pair{question.run, question.several};
+  const std::map<std::string, std::string*> places = {{"--tp", &several.tensor},
+                                                      {"--pp", &several.pipeline},
+                                                      {"--pp-schedule", &several.pipeline_schedule},
+                                                      {"--zero", &several.zero},
+                                                      {"--fsdp", &several.fsdp},
+                                                      {"--checkpoint", &run.checkpoint},
+                                                      {"--micro-batches", &run.micro_batches}};
+  std::istringstream words(flags);
+  for (std::string flag; words >> flag;) words >> *places.at(flag);
+  return {run, several};
+}
+
+TEST_CASE("each way to share a step needs what its own plan says") {
+  MeshQuestion question = question_of(GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json", "8", "32");
+  question.run.seq = "128";
+  question.checkpoints = question.micro_batches = true;
+  std::set<std::string> ways;
+  bool layers = false, stages = false;
+  const std::vector<SweepRow> rows = meshes(question);
+  for (const SweepRow& row : rows) {
+    CAPTURE(row.values.front());
+    CHECK(ways.insert(row.values.front()).second);
+    const auto [run, several] = with_flags(question, row.values.front());
+    const auto [planning, strategy] = prepare_shared(run, several);
+    layers = layers || strategy->tensor > 1;
+    stages = stages || strategy->runs_stages();
+    const Topology topology = topology_of(several, planning.gpu);
+    const Report report = strategy->runs_stages() ? plan_every_rank(planning, *strategy, topology).report
+                                                  : make_planned(planning, *strategy, topology).report;
+    CHECK_EQ(row.figures->device_bytes, report.peak.device_bytes);
+    CHECK_EQ(row.figures->fits, verdict(report).fits);
+    REQUIRE(row.figures->step_seconds.has_value());
+    CHECK(*row.figures->step_seconds == doctest::Approx(report.rank->time->step.seconds()));
+  }
+  CHECK(layers);
+  CHECK(stages);
+  CHECK(std::ranges::is_sorted(rows, std::greater{},
+                               [](const SweepRow& row) { return row.figures->samples_per_second.value_or(0); }));
+}
+
+TEST_CASE("a model is shared in the ways that there are for it") {
+  const std::vector<SweepRow> rows = meshes(question_of("zoo:resnet50", "8", "512"));
+  CHECK_EQ(rows.size(), 4);  // DDP, ZeRO-1, and FSDP2 with and without resharding
+  for (const SweepRow& row : rows)
+    CHECK((row.values.front().starts_with("--zero") || row.values.front().starts_with("--fsdp")));
+  // Two nodes: a replica each, too.
+  const std::vector<SweepRow> nodes = meshes(question_of("zoo:resnet50", "16", "512"));
+  CHECK(std::ranges::any_of(nodes, [](const SweepRow& row) { return row.values.front() == "--fsdp replicate=2"; }));
+  CHECK_THROWS_AS(meshes(question_of("zoo:resnet50", "8", "511")), Error);
+}
+
+}  // namespace
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// gpuplan fit --gpus N --may mesh,...: how N GPUs share a step, the fastest way first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/search/sweep_row.h"
+#include "tools/options/run_options.h"
+#include "tools/options/several_gpus.h"
+
+namespace gpuplan {
+
+struct MeshQuestion {
+  RunOptions run;              // --gpu names the GPU, --batch is of all
+  SeveralGpusOptions several;  // --gpus, --network, --fsdp
+  bool checkpoints = false;    // of blocks, where nothing is said
+  bool micro_batches = false;  // as few as fit, and of a pipeline as many as are fastest; where nothing is said
+};
+
+/// A row a way, its flags as the value, as `gpuplan plan` takes them: DDP (where no type is gathered), FSDP2 with and
+/// without resharding and with a replica a node, tensor parallelism within a node with FSDP2 over the others, and
+/// pipelines of 2, 4, 8, ... stages with it. Those that fit, by their throughput; then those that do not, by what they
+/// need. What is refused is in none. Throws Error (usage) for what every way is refused for.
+std::vector<SweepRow> meshes(const MeshQuestion& question);
+
+}  // namespace gpuplan

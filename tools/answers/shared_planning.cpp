@@ -1,0 +1,38 @@
+#include "tools/answers/shared_planning.h"
+
+#include "estimator/distributed/tensor_plan.h"
+#include "tools/options/commit_model.h"
+#include "tools/options/pipeline_schedule.h"
+#include "tools/python_models/python_model.h"
+
+namespace gpuplan {
+namespace {
+
+// Whether --tp shares its layers as transformers does; else it is planned by Megatron's formulas.
+bool shares_layers_of(const RunOptions& options) {
+  if (python_code(options.model) != PythonCode::none) return false;
+  const WrittenModel written = open_model(options);
+  return has_tensor_plan(read_model(written.source, written.options));
+}
+
+}  // namespace
+
+Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy) {
+  if (!strategy || strategy->tensor * strategy->pipeline == 1) return Sharing::ranks;
+  if (strategy->runs_stages()) return Sharing::stages;
+  return strategy->pipeline == 1 && shares_layers_of(run) ? Sharing::layers : Sharing::formulas;
+}
+
+SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& several) {
+  SharedPlanning shared;
+  shared.strategy = strategy_of(several);
+  const Sharing sharing = sharing_of(run, shared.strategy);
+  shared.planning = prepare_rank(run, sharing == Sharing::layers ? shared.strategy->tensor : 1);
+  const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
+  if (sharing == Sharing::layers) shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);
+  if (sharing == Sharing::stages)
+    shared.strategy = with_stages(*shared.strategy, given.data_parallel, !run.loop.empty());
+  return shared;
+}
+
+}  // namespace gpuplan
