@@ -116,7 +116,7 @@ class PipelinedPasses {
   void let_loss_go(std::size_t number) {
     blocks_.switch_to(number);
     blocks_.release(loop_.schedule().loss);
-    if (!is_first()) blocks_.release(states());
+    if (!is_first() && !outputs_hold_graph()) blocks_.release(states());
   }
 
   // clear_runtime_states() at the beginning of the next step.
@@ -125,7 +125,14 @@ class PipelinedPasses {
     for (std::size_t m = 0; m < count(); ++m) {
       blocks_.switch_to(m);
       blocks_.release(loop_.schedule().output);
+      if (outputs_hold_graph()) blocks_.release(states());
     }
+  }
+
+  // backward_one_chunk() detaches what the last stage returns, but a view: so are the logits that tensor parallelism
+  // has gathered.
+  bool outputs_hold_graph() const {
+    return is_last() && loop_.rank->run.tensor_ranks > 1 && loop_.rank->strategy.pipelining.returns_outputs;
   }
 
   // torch.cat

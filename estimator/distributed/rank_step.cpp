@@ -217,14 +217,15 @@ void take_one_batch_at_a_time(RankStep& step) {
   }
 }
 
-// The whole model says what its blocks are given.
+// The model with a few blocks says what they are given.
 void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig& computed,
                  const CheckpointConfig* units) {
   const Strategy& strategy = step.strategy;
   const std::int64_t stage = strategy.pipelining.stage;
-  const Graph whole = build_graph(model, catalog, computed, step.gpu, units);
+  const Model few = first_blocks(model);
+  const Graph begun = build_graph(few, catalog, computed, step.gpu, units);
   computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
-  const StageModel of = stage_model(model, catalog, whole, strategy);
+  const StageModel of = stage_model(model, catalog, begun, strategy);
   step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
   step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
   step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};

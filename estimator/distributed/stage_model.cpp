@@ -173,21 +173,21 @@ const Layer* last_layer(const Graph& graph, const std::string& path) {
 }
 
 // The innermost body that something is made in before the blocks says what they are given.
-const Layer& layer_of_states(const Sequence& s, const Model& model, const Graph& whole) {
+const Layer& layer_of_states(const Sequence& s, const Model& model, const Graph& begun) {
   const std::size_t states = entry_of_states({*s.body, s.begin, s.end});
   if (states < s.begin) {
     const std::string path = s.path.empty() ? (*s.body)[states].name : s.path + "." + (*s.body)[states].name;
-    if (const Layer* const made = last_layer(whole, path)) return *made;
+    if (const Layer* const made = last_layer(begun, path)) return *made;
   }
   refuse_cut("the stages of " + model.name + " are not planned: its longest sequence of blocks follows no layer",
              "models are cut whose blocks follow an embedding");
 }
 
 // Each stage but the first is given what the embedding returns.
-void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& whole, const Shape& shape) {
+void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& begun, const Shape& shape) {
   const auto check = [&](const std::string& path) {
-    const Layer* const made = last_layer(whole, path);
-    if (made != nullptr && whole.tensor(made->output).shape == shape) return;
+    const Layer* const made = last_layer(begun, path);
+    if (made != nullptr && begun.tensor(made->output).shape == shape) return;
     refuse_cut("the stages of " + model.name + " are not planned: its blocks do not return what they are given",
                "models are cut whose blocks all have hidden states of one shape");
   };
@@ -202,11 +202,11 @@ void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& who
 }
 
 // The states are the only input of the stage, at each level that the blocks lie in.
-void receive_states(const Sequence& s, Model& model, const Graph& whole) {
+void receive_states(const Sequence& s, Model& model, const Graph& begun) {
   if (model.inputs.size() != 1)
     refuse_cut("the stages of " + model.name + " are not planned: it has several inputs",
                "models are cut that are given tokens alone");
-  const Shape& shape = whole.tensor(layer_of_states(s, model, whole).output).shape;
+  const Shape& shape = begun.tensor(layer_of_states(s, model, begun).output).shape;
   Input hidden{
       .name = model.inputs.front().name, .shape = {}, .requires_grad = true, .mark = model.inputs.front().mark};
   for (int d = 1; d < shape.rank(); ++d) hidden.shape.push_back(shape[d]);
@@ -221,11 +221,11 @@ void receive_states(const Sequence& s, Model& model, const Graph& whole) {
 }
 
 // What later stages could not be made of is no pipeline, whichever stage is asked for.
-void refuse_uncut(Model model, const Graph& whole) {
+void refuse_uncut(Model model, const Graph& begun) {
   const Sequence s = LongestSequence(model.layers).take();
   if (s.blocks == 0) return;
-  refuse_other_shapes(s, model, whole, whole.tensor(layer_of_states(s, model, whole).output).shape);
-  receive_states(s, model, whole);
+  refuse_other_shapes(s, model, begun, begun.tensor(layer_of_states(s, model, begun).output).shape);
+  receive_states(s, model, begun);
 }
 
 void drop_from(Body& body, std::size_t begin) {
@@ -306,9 +306,16 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& 
   return each;
 }
 
-StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, const Strategy& strategy) {
+Model first_blocks(Model model) {
+  constexpr std::int64_t kFew = 2;  // the second one is given what the first one returns
+  Sequence s = LongestSequence(model.layers).take();
+  if (s.blocks > kFew) keep_blocks(s, 0, kFew);
+  return model;
+}
+
+StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy) {
   StageModel stage{model};
-  refuse_uncut(model, whole);
+  refuse_uncut(first_blocks(model), begun);
   Sequence s = LongestSequence(stage.model.layers).take();
   if (s.blocks == 0)
     refuse_cut("the stages of " + model.name + " are not planned: it has no sequence of blocks to cut",
@@ -327,7 +334,7 @@ StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, 
     stage.model.losses.clear();
   }
   if (!first) {
-    receive_states(s, stage.model, whole);
+    receive_states(s, stage.model, begun);
     const LayerDef* const loss = find_layer(catalog, model.loss.type);
     if (last && model.losses.empty() && loss != nullptr && loss->in_model)  // its labels
       stage.model.inputs.push_back({.name = "labels",

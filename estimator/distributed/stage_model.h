@@ -23,11 +23,14 @@ struct StageModel {
   bool copies_embedding = false;  // the head, which is tied to the embedding of another stage
 };
 
+/// The model with a few of its blocks alone, whose graph says what they are given and return.
+Model first_blocks(Model model);
+
 /// The stage `strategy.pipelining.stage` of a model whose blocks come one after the other, as its longest sequence of
 /// blocks: what comes before them, whose result the first one is given, belongs to the first stage, what comes after
 /// them and the loss to the last one. What other blocks are given besides (masks, rotary tables) is made by every
-/// stage, and the result of the block before is an input, of the shape that it has in `whole`, with a gradient. Throws
-/// Error, of kind usage, for models that cannot be cut so.
-StageModel stage_model(const Model& model, Catalog catalog, const Graph& whole, const Strategy& strategy);
+/// stage, and the result of the block before is an input, of the shape that it has in `begun`, the graph of
+/// first_blocks(), with a gradient. Throws Error, of kind usage, for models that cannot be cut so.
+StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy);
 
 }  // namespace gpuplan

@@ -78,8 +78,8 @@ struct Strategy {
   }
   /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
   bool shares() const { return data != DataParallel::none || tensor > 1 || runs_stages(); }
-  /// Of a mesh of stages x ranks of data parallelism.
-  std::int64_t global_rank() const { return pipelining.stage * ranks() + rank; }
+  /// The first one of a mesh of stages x ranks of data parallelism x those that share layers, which are alike.
+  std::int64_t global_rank() const { return (pipelining.stage * ranks() + rank) * tensor; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }

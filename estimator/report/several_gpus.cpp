@@ -77,6 +77,7 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     const std::string schedule = s.pipelining.schedule == PipelineSchedule::gpipe ? "GPipe" : "1F1B";
     return "pipeline of " + format_count(s.pipeline) + " stages, " + schedule +
+           (s.tensor == 1 ? "" : dot() + "tensor parallel " + format_count(s.tensor)) +
            (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data)));
   }
   // Stage 3 has one, and says how much it gathers ahead and keeps.

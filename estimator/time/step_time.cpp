@@ -97,15 +97,32 @@ class StepClock {
       phase = step.phase;
       while (call != calls.calls.end() && call->step < i) ++call;
       if (step.what != nullptr && call != calls.calls.end() && call->step == i)
-        works_[index(i)] = operation(step, with_stored_weight(work_of(step, *call, calls, run_.tf32), *step.what, *call,
-                                                              calls, graph_, run_.weights));
+        works_[index(i)] = operation(step, known(schedule, i, *call, calls));
     }
     accumulations_.clear();
     close_row(row_of(phase));
   }
 
-  StepWork operation(const ScheduledOp& step, const Work& work) {
-    const OperationTime time = operation_time(*step.what, work, on_);
+  // What an operation does is the same in every micro-batch.
+  struct Known {
+    Work work;
+    OperationTime time;
+    bool there = false;
+  };
+  const Known& known(const Schedule& schedule, std::int32_t i, const KernelCall& call, const Calls& calls) {
+    if (&schedule != known_of_) known_.assign(schedule.ops.size(), {});
+    known_of_ = &schedule;
+    Known& k = known_[index(i)];
+    if (k.there) return k;
+    const ScheduledOp& step = schedule.ops[index(i)];
+    k.work = with_stored_weight(work_of(step, call, calls, run_.tf32), *step.what, call, calls, graph_, run_.weights);
+    k.time = operation_time(*step.what, k.work, on_);
+    k.there = true;
+    return k;
+  }
+
+  StepWork operation(const ScheduledOp& step, const Known& known) {
+    const auto& [work, time, there] = known;
     const double before = queue_.gpu(), call = host_call(step);
     const double waited = queue_.launch(call, time.seconds);
     Shares shares{};
@@ -216,6 +233,8 @@ class StepClock {
   std::int64_t flops_ = 0;
   std::vector<std::pair<Roof, std::int64_t>> flops_at_;  // of products, by what they run at
   StepTime time_;
+  std::vector<Known> known_;  // by operation of known_of_
+  const Schedule* known_of_ = nullptr;
   std::vector<StepWork> works_;  // of the last micro-batch so far
 };
 

@@ -3,7 +3,8 @@
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
 can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, shardsN (FSDP2 over the N ranks of a
-stage, as torchtitan has it with pipelines: not resharded after the forward), with a policy as in pp+bf16+fp32_shards8.
+stage, as torchtitan has it with pipelines: not resharded after the forward), with a policy as in pp+bf16+fp32_shards8, tpN (layers
+are shared over N ranks as transformers does it).
 
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
 size that they would have sent.
@@ -69,12 +70,14 @@ def answer_for_neighbours(hidden, dtype):
 
 
 class Engine:
-    def __init__(self, model, kind, size):
-        shards = kind.number("shards")
-        mesh = init_device_mesh("cuda", (dist.get_world_size() // shards, shards), mesh_dim_names=("pp", "shard"))
+    def __init__(self, model, kind, size, in_parallel):
+        shards, tensor = kind.number("shards"), kind.number("tp")
+        mesh = init_device_mesh("cuda", (dist.get_world_size() // shards // tensor, shards, tensor), mesh_dim_names=("pp", "shard", "tp"))
         stage, stages = mesh["pp"].get_local_rank(), mesh["pp"].size()
         self.first, self.last = stage == 0, stage + 1 == stages
         config, loss = model.config, model.loss_function
+        if "tp" in kind:
+            in_parallel(model, mesh["tp"])
         if "block" in kind:
             model.gradient_checkpointing_enable()
         self.module = Stage(model, stage, stages)

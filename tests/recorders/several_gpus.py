@@ -241,7 +241,7 @@ def wrapped(name, kind, local_rank):
 def optimizer_of(model, name, kind):
     classes = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     more = {"momentum": 0.9} if name == "momentum" else {}
-    if "tp" in kind and kind.way == "single":  # foreach refuses DTensors beside tensors
+    if "tp" in kind and (kind.way == "single" or (kind.way == "pp" and "shards" not in kind)):  # foreach refuses DTensors beside tensors
         more["foreach"] = False
     if kind.way == "zero1":
         return ZeroRedundancyOptimizer(model.parameters(), classes[name], lr=1e-3, **more)
@@ -294,7 +294,7 @@ def main():
             torch.set_default_dtype(torch.bfloat16)
         with torch.device("meta"):
             made, _, make_batch = MODELS[name]()
-        model = Engine(made, kind, size)
+        model = Engine(made, kind, size, in_parallel)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     else:

@@ -95,9 +95,9 @@ Strategy strategy_of(const json& r) {
     if (kind.has("shards")) s.data = DataParallel::fsdp;
     if (kind.has("shards")) s.reshard_after_forward = false;
     s.reduces_last = kind.has("shards");
-    s.pipeline = s.gpus / kind.number("shards");
+    s.pipeline = s.gpus / kind.number("shards") / s.tensor;
     s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;
-    s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards");
+    s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards") / s.tensor;
     s.pipelining.returns_outputs = !kind.has("drop");
   }
   s.rank = r.at("rank").get<std::int64_t>() / s.tensor % s.ranks();
@@ -115,7 +115,8 @@ RunConfig run_of(const json& r) {
   run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).ranks() * run.micro_batches;
   run.clip_grad_norm = kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
-  if (run.tensor_ranks > 1 && kind.way == "single") run.optimizer.impl = OptimizerImpl::for_loop;
+  if (run.tensor_ranks > 1 && (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
+    run.optimizer.impl = OptimizerImpl::for_loop;
   const std::string optimizer = r.at("optimizer");
   run.optimizer.kind = optimizer == "adam"    ? OptimizerKind::adam
                        : optimizer == "adamw" ? OptimizerKind::adamw

@@ -7,6 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
@@ -50,8 +51,9 @@ class Ways {
     add_data_parallel();
     for (std::int64_t ranks = 2; ranks <= std::min(gpus_, base_.gpus_per_node); ranks *= 2)
       if (gpus_ % ranks == 0) add_layers(ranks);
-    for (std::int64_t stages = 2; stages <= gpus_; stages *= 2)
-      if (gpus_ % stages == 0) add_pipeline(stages);
+    for (std::int64_t ranks = 1; ranks <= std::min(gpus_, base_.gpus_per_node); ranks *= 2)
+      for (std::int64_t stages = 2; stages * ranks <= gpus_; stages *= 2)
+        if (gpus_ % (stages * ranks) == 0) add_pipeline(stages, ranks);
     return std::move(ways_);
   }
 
@@ -101,10 +103,11 @@ class Ways {
     if (several.fsdp.empty()) add(std::move(several));
   }
 
-  void add_pipeline(std::int64_t stages) {
+  void add_pipeline(std::int64_t stages, std::int64_t ranks) {
     SeveralGpusOptions several = question_.several;
-    if (gpus_ > stages) several = says("reshard") ? sharded("") : sharded("reshard=false");
+    if (gpus_ > stages * ranks) several = says("reshard") ? sharded("") : sharded("reshard=false");
     if (several.zero == "fsdp") several.zero.clear();
+    if (ranks > 1) several.tensor = std::to_string(ranks);
     several.pipeline = std::to_string(stages);
     several.pipeline_schedule = "1f1b,outputs=drop";
     add(std::move(several));
@@ -143,21 +146,36 @@ class Planner {
     return *std::move(last);
   }
 
-  // More of them fill the pipeline, and make kernels small. Fewer than stages 1F1B refuses.
+  static constexpr std::int64_t kMostRounds = 8;  // a bubble of an eighth; more of them only make kernels smaller
+  // More of them fill the pipeline, and make kernels small; fewer than stages 1F1B refuses. The first stage, which has
+  // the most in flight, says at once where they are too few.
   SweepRow fastest() {
     std::optional<SweepRow> best;
-    for (std::int64_t parts = strategy_.pipeline; samples() % (strategy_.ranks() * parts) == 0; parts *= 2) {
+    std::int64_t last = strategy_.pipeline;
+    const std::int64_t most = kMostRounds * strategy_.pipeline;
+    for (std::int64_t parts = last; parts <= most && samples() % (strategy_.ranks() * parts) == 0; parts *= 2) {
+      last = parts;
+      if (!first_stage_fits(parts)) continue;
       SweepRow row = planned(std::to_string(parts));
-      if (!best || better(row, *best)) best = std::move(row);
+      if (best && best->figures->fits && !faster(row, *best)) break;
+      best = std::move(row);
     }
-    if (!best) return planned(std::to_string(strategy_.pipeline));  // says why not
-    return *std::move(best);
+    return best ? *std::move(best) : planned(std::to_string(last));
   }
 
-  static bool better(const SweepRow& a, const SweepRow& b) {
-    if (a.figures->fits != b.figures->fits) return a.figures->fits;
-    if (!a.figures->fits) return a.figures->device_bytes < b.figures->device_bytes;
+  static bool faster(const SweepRow& a, const SweepRow& b) {
     return a.figures->samples_per_second.value_or(0) > b.figures->samples_per_second.value_or(0);
+  }
+
+  // What it holds follows from the size of a micro-batch and how many are in flight: as many as there are stages do.
+  bool first_stage_fits(std::int64_t parts) {
+    RunOptions run = run_;
+    run.batch = std::to_string(samples() / parts * strategy_.pipeline);
+    run.micro_batches = std::to_string(strategy_.pipeline);
+    auto [planning, strategy] = prepare_shared(run, way_.several);
+    strategy->pipelining.stage = 0;
+    return device_bytes(make_plan(planning.model, make_catalog(), planning.run, &*planning.gpu, *strategy)) <=
+           usable_bytes(*planning.gpu);
   }
 
   SweepRow planned(const std::string& micro_batches) {
@@ -202,18 +220,24 @@ class Planner {
 
 }  // namespace
 
-std::vector<SweepRow> meshes(const MeshQuestion& question) {
+std::vector<SweepRow> meshes(const MeshQuestion& question,
+                             const std::function<void(std::size_t done, std::size_t all)>& told) {
   if (question.run.gpu.empty())
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu h100, or --gpu \"80 GB\"");
   const std::vector<Way> ways = Ways(question).all();
   std::vector<SweepRow> rows(ways.size());
-  run_on_workers(ways.size(), cores(), [&](std::size_t i) {
-    try {
-      rows[i] = Planner(question, ways[i]).row();
-    } catch (const Error& e) {
-      rows[i].error = e.message();
-    }
-  });
+  run_on_workers(
+      ways.size(), cores(),
+      [&](std::size_t i) {
+        try {
+          rows[i] = Planner(question, ways[i]).row();
+        } catch (const Error& e) {
+          rows[i].error = e.message();
+        }
+      },
+      [&](std::size_t done) {
+        if (told) told(done, ways.size());
+      });
   if (std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
     throw Error(rows.front().error, ErrorKind::usage);
   std::erase_if(rows, [](const SweepRow& row) { return !row.figures; });

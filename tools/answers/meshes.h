@@ -1,6 +1,8 @@
 // gpuplan fit --gpus N --may mesh,...: how N GPUs share a step, the fastest way first.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct MeshQuestion {
 /// without resharding and with a replica a node, tensor parallelism within a node with FSDP2 over the others, and
 /// pipelines of 2, 4, 8, ... stages with it. Those that fit, by their throughput; then those that do not, by what they
 /// need. What is refused is in none. Throws Error (usage) for what every way is refused for.
-std::vector<SweepRow> meshes(const MeshQuestion& question);
+/// `told`: called between them, of how many there are and how many are done.
+std::vector<SweepRow> meshes(const MeshQuestion& question,
+                             const std::function<void(std::size_t done, std::size_t all)>& told = {});
 
 }  // namespace gpuplan

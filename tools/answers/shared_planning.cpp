@@ -19,17 +19,23 @@ bool shares_layers_of(const RunOptions& options) {
 
 Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy) {
   if (!strategy || strategy->tensor * strategy->pipeline == 1) return Sharing::ranks;
+  const bool layers = strategy->tensor > 1 && shares_layers_of(run);
+  if (strategy->runs_stages() && strategy->tensor > 1 && !layers)
+    throw Error("--tp with --pp-schedule is planned of decoders that transformers shares", ErrorKind::usage)
+        .help("of Llama, Mistral, Mixtral, dense Qwen and Gemma; leave out --tp");
   if (strategy->runs_stages()) return Sharing::stages;
-  return strategy->pipeline == 1 && shares_layers_of(run) ? Sharing::layers : Sharing::formulas;
+  return strategy->pipeline == 1 && layers ? Sharing::layers : Sharing::formulas;
 }
 
 SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& several) {
   SharedPlanning shared;
   shared.strategy = strategy_of(several);
   const Sharing sharing = sharing_of(run, shared.strategy);
-  shared.planning = prepare_rank(run, sharing == Sharing::layers ? shared.strategy->tensor : 1);
+  const bool layers = sharing == Sharing::layers || sharing == Sharing::stages;
+  shared.planning = prepare_rank(run, layers ? shared.strategy->tensor : 1);
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
-  if (sharing == Sharing::layers) shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);
+  if (layers && shared.strategy->tensor > 1)
+    shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);
   if (sharing == Sharing::stages)
     shared.strategy = with_stages(*shared.strategy, given.data_parallel, !run.loop.empty());
   return shared;

@@ -29,6 +29,7 @@
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
+#include "tools/process/progress_line.h"
 #include "tools/process/version.h"
 
 namespace gpuplan {
@@ -249,7 +250,11 @@ std::vector<SweepRow> ways_to_share(const FitOptions& options) {
   several.gpus = options.gpus.front();
   several.network = options.network;
   several.fsdp = options.fsdp;
-  return meshes({options.run, several, says("checkpoint"), says("micro-batches")});
+  ProgressLine progress(!options.output.quiet);
+  return meshes({options.run, several, says("checkpoint"), says("micro-batches")},
+                [&](std::size_t done, std::size_t all) {
+                  if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
+                });
 }
 
 // The fastest combination, and a few of those that are slower or do not fit.

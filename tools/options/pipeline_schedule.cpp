@@ -55,14 +55,13 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
       settings.blocks = read_split(value);
   }
   if (o.rank.empty() || asks_for_every_rank(o)) return;
-  const std::int64_t rank = whole_number("--rank", o.rank, 0, s.pipeline * s.ranks() - 1);
+  const std::int64_t rank = whole_number("--rank", o.rank, 0, s.gpus - 1) / s.tensor;
   settings.stage = rank / s.ranks();
   s.rank = rank % s.ranks();
 }
 
 Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   if (loop_given) refuse_stages("a schedule of torch.distributed.pipelining is a loop of its own", "leave out --loop");
-  if (s.tensor > 1) refuse_stages("--tp with --pp-schedule is not planned", "leave out one of them");
   if (s.ranks() == 1 && !data_given) s.data = DataParallel::none;
   if (s.data != DataParallel::none && s.data != DataParallel::fsdp)
     refuse_stages("stages are planned with one GPU each, and with FSDP2 over the ranks of a stage",

@@ -85,7 +85,7 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_flag(
       command, "--tp", o.tensor, "N",
       "Tensor parallelism: ranks per layer, of Llama, Mistral, Mixtral, Qwen and Gemma as transformers does it, also "
-      "with --fsdp; of a GPT by Megatron-LM's formulas, as a table of stages");
+      "with --fsdp and --pp-schedule; of a GPT by Megatron-LM's formulas, as a table of stages");
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");

@@ -97,11 +97,10 @@ TEST_CASE("stages have the whole model's parameters between them, and a tied hea
     const char* model;
     std::int64_t copied;  // vocabulary x hidden of the spec, where the head is tied
   };
-  for (const auto& [name, copied] :
-       {Tried{"zoo:llama3_8b", 0}, Tried{"zoo:gpt2", 50257 * 768}, Tried{"zoo:vit_b_16", 0}}) {
-    CAPTURE(name);
+  for (const Tried& tried : {Tried{"zoo:llama3_8b", 0}, Tried{"zoo:gpt2", 50257 * 768}, Tried{"zoo:vit_b_16", 0}}) {
+    CAPTURE(tried.model);
     RunOptions options;
-    options.model = name;
+    options.model = tried.model;
     const Model model = load_model(options);
     RunConfig run;
     run.batch = run.micro_batches = 4;
@@ -112,9 +111,9 @@ TEST_CASE("stages have the whole model's parameters between them, and a tied hea
           make_plan(model, make_catalog(), run, nullptr, pipeline_of(4, PipelineSchedule::one_f_one_b, stage));
       sum += parameters_of(plan);
       CHECK_EQ(plan.step.part.in_flight, 4 - stage);
-      CHECK_EQ(plan.step.part.copies_embedding, copied > 0 && stage == 3);
+      CHECK_EQ(plan.step.part.copies_embedding, tried.copied > 0 && stage == 3);
     }
-    CHECK_EQ(sum, whole + copied);
+    CHECK_EQ(sum, whole + tried.copied);
   }
 }
 
