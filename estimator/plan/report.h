@@ -110,6 +110,9 @@ struct RankShare {
   std::optional<StagePart> stage;  // where torch.distributed.pipelining runs it
   std::vector<CommunicationRow> communication;
   std::optional<RankTime> time;  // where it was asked for and is known
+  /// Of ranks that differ, how many there are and how many were planned to find this one, which needs the most; 0 where
+  /// one was asked for.
+  std::int64_t differing = 0, compared = 0;
   std::vector<EveryRank> every;  // all that differ, where they were asked for; this one needs the most
 };
 

@@ -38,7 +38,13 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     if (rank_.stage) return "rank " + format_count(s.global_rank()) + " of " + format_count(s.gpus);
     if (s.data == DataParallel::none) return "each of " + format_count(s.gpus) + " ranks";
-    return "rank " + format_count(s.rank) + " of " + format_count(s.ranks());
+    return "rank " + format_count(s.rank) + " of " + format_count(s.ranks()) + worst();
+  }
+  std::string worst() const {
+    if (rank_.differing < 2) return "";
+    const std::string of =
+        rank_.compared == rank_.differing ? "" : " of " + format_count(rank_.compared) + " that were compared";
+    return ", which needs the most" + of;
   }
   std::string batch() const {
     const Strategy& s = rank_.strategy;

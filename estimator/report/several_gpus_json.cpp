@@ -73,6 +73,8 @@ Json parallel_json(const Report& report) {
           {"tensor_ranks", s.tensor},
           {"replicas", s.replicas},
           {"offload", s.offloads},
+          {"differing_ranks", rank.differing},
+          {"compared_ranks", rank.compared},
           {"every_rank", std::move(every)},
           {"communication", std::move(rows)},
           {"time", scaling_json(report)}};

@@ -1,5 +1,6 @@
 #include "tools/answers/every_rank.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "estimator/base/error.h"
@@ -9,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kMostPlans = 64;
+constexpr std::size_t kMostPlans = 64, kCompared = 16;
 
 void note(const AlikeRanks& ranks, const Report& report, std::vector<EveryRank>& every) {
   const Reading& peak = report.peak.reading;
@@ -42,6 +43,21 @@ PlannedReport plan_ranks(const Planning& planning, Strategy strategy, const Topo
     if (next.report.peak.device_bytes > worst.report.peak.device_bytes) worst = std::move(next);
   }
   worst.report.rank->every = std::move(every);
+  return worst;
+}
+
+PlannedReport plan_worst_rank(const Planning& planning, Strategy strategy, const Topology& topology) {
+  strategy.rank = 0;
+  PlannedReport worst = make_planned(planning, strategy, topology);
+  const std::vector<AlikeRanks> alike = alike_ranks(worst.plan.step.graph, worst.plan.step.run, strategy);
+  const std::size_t planned = std::min(alike.size(), kCompared);
+  for (std::size_t i = 1; i < planned; ++i) {
+    strategy.rank = alike[i * (alike.size() - 1) / (planned - 1)].front();
+    PlannedReport next = make_planned(planning, strategy, topology);
+    if (next.report.peak.device_bytes > worst.report.peak.device_bytes) worst = std::move(next);
+  }
+  worst.report.rank->differing = static_cast<std::int64_t>(alike.size());
+  worst.report.rank->compared = static_cast<std::int64_t>(planned);
   return worst;
 }
 

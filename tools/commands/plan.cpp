@@ -233,9 +233,11 @@ int run_plan(PlanOptions options) {
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
   if (in_stages) return print_stages(planning, *strategy, options.run, options.several, options.output);
   const Topology topology = topology_of(options.several, planning.gpu);
-  const bool every = asks_for_every_rank(options.several) || (runs_stages && options.several.rank.empty());
+  const bool any = strategy && options.several.rank.empty();
+  const bool every = asks_for_every_rank(options.several) || (runs_stages && any);
   auto [planned, report] = every         ? plan_every_rank(planning, *strategy, topology)
                            : runs_stages ? plan_stage(planning, *strategy, topology)
+                           : any         ? plan_worst_rank(planning, *strategy, topology)
                                          : make_planned(planning, strategy.value_or(Strategy{}), topology);
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),

@@ -68,7 +68,7 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   add("--fsdp", o.fsdp, "KEY=VALUE,...", kFsdpHelp);
   add("--rank", o.rank, lists ? "N" : "N|all",
       lists ? "Rank to plan (0); shards of the last ranks may be smaller"
-            : "Rank to plan (0); all: each that differs, and of them the one that needs the most");
+            : "Rank to plan (the one that needs the most); all: each that differs");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
