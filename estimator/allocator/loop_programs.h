@@ -158,6 +158,10 @@ class CollectivePrograms {
     using Kind = CollectiveEvent::Kind;
     for (std::int32_t i = events.begin; i < events.end; ++i) {
       const CollectiveEvent& e = memory_->events[index(i)];
+      if (e.kind == Kind::skip_if_there) {
+        if (slots_[index(e.slot)].first != kNoBlock) i += static_cast<std::int32_t>(e.bytes);
+        continue;
+      }
       if (e.kind == Kind::empty_cache) {
         blocks_.empty_cache();
         continue;

@@ -31,6 +31,7 @@ class PipelinedPasses {
       run(action);
     }
     collectives_.end_micro_batches();
+    if (is_last() && loop_.rank->strategy.pipelining.returns_outputs) merge_outputs(loop_.schedule());
     record(Phase::backward);
     if (is_last())
       for (std::size_t m = 0; m < count(); ++m) let_loss_go(m);
@@ -92,7 +93,6 @@ class PipelinedPasses {
       case Kind::let_gradient_go:
         for (const BufferId b : s.beside_results) blocks_.release(b);
         break;
-      case Kind::merge_outputs: merge_outputs(s); break;
     }
   }
 
@@ -135,7 +135,7 @@ class PipelinedPasses {
     return is_last() && loop_.rank->run.tensor_ranks > 1 && loop_.rank->strategy.pipelining.returns_outputs;
   }
 
-  // torch.cat
+  // torch.cat, of what step() returns
   void merge_outputs(const Schedule& s) {
     if (s.output == kNone) return;
     BlockId merged = blocks_.allocate_bytes(

@@ -13,11 +13,20 @@ namespace gpuplan {
 
 /// One thing that happens to memory. `slot` names a block, which may live across steps. What goes `later` has been used
 /// on another stream (Tensor.record_stream): it is no longer allocated, and waits for an event until something is.
+/// skip_if_there leaves out the events behind it where the slot's block is there.
 struct CollectiveEvent {
-  enum class Kind : std::uint8_t { allocate, free, free_later, free_buffer, free_buffer_later, empty_cache };
+  enum class Kind : std::uint8_t {
+    allocate,
+    free,
+    free_later,
+    free_buffer,
+    free_buffer_later,
+    empty_cache,
+    skip_if_there
+  };
   Kind kind = Kind::allocate;
   std::int32_t slot = 0;                  // free_buffer and free_buffer_later: a BufferId of the schedule
-  std::int64_t bytes = 0;                 // of allocate, unrounded
+  std::int64_t bytes = 0;                 // of allocate, unrounded; of skip_if_there: how many events
   Category category = Category::scratch;  // of allocate
   std::int32_t stream = 0;                // of allocate: 0 is the current stream
 };

@@ -21,6 +21,15 @@ class CollectiveWriter {
   void free_buffer_later(BufferId buffer) { event(CollectiveEvent::Kind::free_buffer_later, buffer); }
   void empty_cache() { event(CollectiveEvent::Kind::empty_cache, 0); }
 
+  /// What `write` writes, where the slot's block is not there.
+  template <class Write>
+  void unless_there(std::int32_t slot, Write write) {
+    const std::size_t at = memory_.events.size();
+    event(CollectiveEvent::Kind::skip_if_there, slot);
+    write();
+    memory_.events[at].bytes = static_cast<std::int64_t>(memory_.events.size() - at) - 1;
+  }
+
   /// Whose points at() writes from here on; those of the first micro-batch of the first round until then.
   void of_micro_batch(MicroBatch kind, std::size_t round = 0) {
     kind_ = kind;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/unused_parameters.h"
 
 namespace gpuplan {
@@ -74,6 +75,25 @@ TensorBytes tensor_bytes(const Schedule& schedule) {
     sum += schedule.buffers[index(b)].bytes;
   }
   return bytes;
+}
+
+struct GatherCounts {
+  std::int64_t forward = 0, backward = 0;
+};
+
+// Of a step's micro-batches. A pipeline's stage keeps what a backward has gathered (set_reshard_after_backward(False))
+// until a forward has given it back.
+GatherCounts gather_counts(const Strategy& strategy, std::int64_t micro_batches) {
+  if (!strategy.runs_stages()) return {micro_batches, micro_batches};
+  GatherCounts counts;
+  bool whole = false;
+  for (const PipelineAction& action : pipeline_actions(strategy, micro_batches)) {
+    const bool forward = action.kind == PipelineAction::Kind::forward;
+    if (!forward && action.kind != PipelineAction::Kind::backward) continue;
+    if (!whole) (forward ? counts.forward : counts.backward) += 1;
+    whole = !forward || !strategy.reshard_after_forward;
+  }
+  return counts;
 }
 
 std::int64_t largest_parameter_type(const Graph& graph) {
@@ -161,19 +181,19 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     }
     case DataParallel::fsdp: {
-      // Of a pipeline's stage all micro-batches use what the first one gathered.
-      const std::int64_t gathers = strategy.runs_stages() ? 1 : micro_batches;
+      const GatherCounts gathers = gather_counts(strategy, micro_batches);
       std::int64_t forward = 0, backward = 0, reduced = 0;
       for (std::size_t u = 0; u < units.size(); ++u) {
         const std::int64_t whole = gathered_bytes(graph, units[u], ranks);
-        forward += whole;
+        forward += whole * (u == 0 && strategy.runs_stages() ? 1 : gathers.forward);  // its root is kept
         if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) backward += whole;
         reduced += reduced_bytes(graph, schedule, units[u], strategy);
       }
       Hidden hidden;
       if (strategy.runs_stages()) hidden = {Phase::forward, gathered_bytes(graph, units.front(), ranks)};
-      add(kForwardGathersRow, Collective::all_gather, forward * gathers, hidden);
-      add(kBackwardGathersRow, Collective::all_gather, backward * gathers);
+      add(kForwardGathersRow, Collective::all_gather, forward, hidden);
+      if (strategy.runs_stages()) hidden.beside = Phase::backward;
+      add(kBackwardGathersRow, Collective::all_gather, backward * gathers.backward, hidden);
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
       add(kGradientsRow, Collective::reduce_scatter, reduced * reductions);
       add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce,

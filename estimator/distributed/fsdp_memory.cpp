@@ -47,10 +47,9 @@ class FsdpWriter {
 
  private:
   struct Pass {
-    bool adds;            // gradients of micro-batches before are there
-    bool reduces;         // otherwise they stay whole
-    bool gathers = true;  // otherwise parameters are there
-    bool keeps = false;   // set_reshard_after_backward(False)
+    bool adds;           // gradients of micro-batches before are there
+    bool reduces;        // otherwise they stay whole
+    bool keeps = false;  // set_reshard_after_backward(False): what is whole is not gathered again
   };
 
   // torch.distributed.pipelining has nothing reduced and nothing given back before all micro-batches are through
@@ -61,7 +60,7 @@ class FsdpWriter {
     pass(MicroBatch::inferring, kInferring, {.adds = false, .reduces = false});
     pass(MicroBatch::first, 0, {.adds = false, .reduces = false, .keeps = true});
     for (const MicroBatch kind : {MicroBatch::middle, MicroBatch::last})
-      pass(kind, last, {.adds = true, .reduces = false, .gathers = false, .keeps = true});
+      pass(kind, last, {.adds = true, .reduces = false, .keeps = true});
     writer_.memory().after_micro_batches = writer_.written([&] {
       pass_ = {.adds = true, .reduces = true};
       for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) after_backward(*unit);
@@ -83,8 +82,11 @@ class FsdpWriter {
     schedule_ = &schedules_[of];
     for (std::size_t u = 0; u < units_.size(); ++u) units_[u].of = &units_of_[of][u];
     writer_.of_micro_batch(kind);
-    if (pass.gathers) forward();
-    backward();
+    forward();
+    if (kind == MicroBatch::inferring && strategy_.pipelining.stage == 0)
+      give_back();
+    else
+      backward();
   }
 
   // --- gathering ----------------------------------------------------------------------------------------------------
@@ -93,6 +95,10 @@ class FsdpWriter {
   // (_fsdp_collectives.py, _get_param_all_gather_inputs), which goes when the gather has been started.
   void gather(const FsdpBlocks& unit) {
     if (unit.members.empty()) return;
+    if (!pass_.keeps) return gather_shards(unit);
+    writer_.unless_there(unit.members.front().whole, [&] { gather_shards(unit); });
+  }
+  void gather_shards(const FsdpBlocks& unit) {
     std::int64_t cast = 0;
     for (const FsdpMember& m : unit.members)
       if (m.is_converted) cast += m.shard_bytes;
@@ -122,6 +128,10 @@ class FsdpWriter {
   // blocks than twice as many as run at once, each copies several tiles of several shards.
   void copy_out(const FsdpBlocks& unit) {
     if (unit.members.empty()) return;
+    if (!pass_.keeps) return copy_gathered(unit);
+    writer_.unless_there(unit.members.front().whole, [&] { copy_gathered(unit); });
+  }
+  void copy_gathered(const FsdpBlocks& unit) {
     std::int64_t blocks = 0;
     for (const FsdpMember& m : unit.members) {
       writer_.allocate(m.whole, ranks_ * m.shard_bytes, Category::parameters);
@@ -177,6 +187,13 @@ class FsdpWriter {
     if (unit >= 1 && unit < units_.size() && units_[unit].reshards) gather(units_[unit]);
   }
 
+  // The first stage's inference of shapes runs nothing backward (_post_metadata_inference_cleanup).
+  void give_back() {
+    writer_.at(Phase::backward, static_cast<std::int32_t>(schedule_->ops.size()), [&] {
+      for (const FsdpBlocks& unit : units_) reshard(unit);
+    });
+  }
+
   void backward() {
     const std::size_t last = units_.size() - 1;
     const auto begin = std::ranges::find(schedule_->ops, Phase::backward, &ScheduledOp::phase) - schedule_->ops.begin();
@@ -204,20 +221,16 @@ class FsdpWriter {
         }
         prefetch(u - 1);
       });
-      if (ends_itself(unit)) writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
+      if (unit.of->input_has_gradient)
+        writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
     }
     const auto end = static_cast<std::int32_t>(schedule_->ops.size());
     writer_.at(Phase::backward, end, [&] {
       for (const FsdpBlocks& unit : units_)
-        if (!ends_itself(unit)) after_backward(unit);
+        if (!unit.of->input_has_gradient) after_backward(unit);
       end_reductions();
       writer_.free(divided_);
     });
-  }
-
-  // Otherwise with the backward of all: so does one that does not run, in the first stage's inference of shapes.
-  static bool ends_itself(const FsdpBlocks& unit) {
-    return unit.of->input_has_gradient && unit.of->backward.begin != unit.of->backward.end;
   }
 
   void end_reductions() {

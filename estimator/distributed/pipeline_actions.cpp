@@ -54,10 +54,6 @@ class Writer {
     let_gradient_go(count_ - 1);
   }
 
-  void merge() {
-    if (last_) add(Kind::merge_outputs, 0);
-  }
-
   std::vector<PipelineAction> take() { return std::move(actions_); }
 
  private:
@@ -102,7 +98,6 @@ std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int6
           .help("--micro-batches " + std::to_string(strategy.pipeline) + ", or --pp-schedule gpipe");
     writer.one_f_one_b();
   }
-  if (strategy.pipelining.returns_outputs) writer.merge();
   return writer.take();
 }
 

@@ -18,8 +18,7 @@ struct PipelineAction {
     receive_gradient,  // the buffer of the output's gradient is allocated
     backward,          // what the micro-batch was given goes when it has returned
     let_received_go,   // the output's gradient
-    let_gradient_go,   // that of the hidden states has been sent
-    merge_outputs      // one tensor of the outputs of all micro-batches is made, and dropped
+    let_gradient_go    // that of the hidden states has been sent
   };
   Kind kind = Kind::forward;
   std::int32_t micro_batch = 0;

@@ -118,7 +118,9 @@ class GpusScreen : public StyledScreen {
            (s.reduces_last && !rank_.stage ? dot() + "reduced with the last micro-batch" : "");
   }
   std::string kept() const {
-    if (rank_.stage) return dot() + "kept and reduced once all micro-batches are through";
+    if (rank_.stage)
+      return dot() + (rank_.strategy.reshard_after_forward ? "" : "kept, and ") +
+             "reduced once all micro-batches are through";
     return rank_.strategy.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)";
   }
 

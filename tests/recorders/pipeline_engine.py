@@ -3,7 +3,7 @@
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
 can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, shardsN (FSDP2 over the N ranks of a
-stage, as torchtitan has it with pipelines: not resharded after the forward), with a policy as in pp+bf16+fp32_shards8, tpN (layers
+stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
 are shared over N ranks as transformers does it).
 
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
@@ -82,10 +82,10 @@ class Engine:
             model.gradient_checkpointing_enable()
         self.module = Stage(model, stage, stages)
         if "shards" in kind:
-            more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": False}
+            more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
             for block in self.module.model.layers:
                 fully_shard(block, **more)
-            fully_shard(self.module, **more)
+            fully_shard(self.module, **(more | {"reshard_after_forward": None if "reshard" in kind else False}))
         self.module.to_empty(device="cuda")
         micro_batches = kind.number("acc")
         hidden = (size, 1024, config.hidden_size)

@@ -629,7 +629,8 @@ expect 2 'outputs expects keep or drop' $piped 1f1b,outputs=x
 expect 2 'a stage without blocks: --pp 8 of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
 expect 2 'must be greater than or equal to the number of stages' $cut --micro-batches 2 --gpus 4 --pp 4 --pp-schedule 1f1b
 expect 2 'from 0 to 3, not "4"' $piped 1f1b --rank 4
-expect 2 'without resharding' $shared 1f1b --fsdp param=bf16
+expect 2 'without offloading' $shared 1f1b --fsdp offload=true
+expect 0 'gradients reduced in fp32 · reduced once all micro-batches are through' $shared 1f1b --fsdp param=bf16,reduce=fp32
 expect 2 'with FSDP2 over the ranks of a stage' $shared 1f1b
 for flag in '--amp bf16' '--lora r=8' '--loop function' '--like trainer' '--offload saved' '--pytorch 2.8' \
   '--kernels liger' '--checkpoint reentrant' '--zero-grad backward' '--optimizer-in-backward' '--master'; do

@@ -93,7 +93,7 @@ Strategy strategy_of(const json& r) {
   s.tensor = kind.number("tp");
   if (kind.way == "pp") {
     if (kind.has("shards")) s.data = DataParallel::fsdp;
-    if (kind.has("shards")) s.reshard_after_forward = false;
+    if (kind.has("shards")) s.reshard_after_forward = kind.has("reshard");
     s.reduces_last = kind.has("shards");
     s.pipeline = s.gpus / kind.number("shards") / s.tensor;
     s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;

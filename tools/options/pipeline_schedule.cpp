@@ -65,12 +65,10 @@ Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   if (s.ranks() == 1 && !data_given) s.data = DataParallel::none;
   if (s.data != DataParallel::none && s.data != DataParallel::fsdp)
     refuse_stages("stages are planned with one GPU each, and with FSDP2 over the ranks of a stage",
-                  "--fsdp reshard=false with more --gpus");
-  if (s.data == DataParallel::fsdp && (s.reshard_after_forward || s.offloads))
-    refuse_stages(
-        "FSDP2 of stages is planned without resharding and offloading: what a micro-batch has gathered the "
-        "next ones use, as torchtitan has it with pipelines",
-        "--fsdp reshard=false, which is fully_shard(reshard_after_forward=False)");
+                  "--fsdp param=bf16,reduce=fp32,reshard=false with more --gpus");
+  if (s.data == DataParallel::fsdp && (s.offloads || s.reshards_root))
+    refuse_stages("FSDP2 of stages is planned without offloading and with a root that is kept",
+                  "leave out offload=true and reshard-root=true");
   s.reduces_last = s.data == DataParallel::fsdp;
   return s;
 }

@@ -28,7 +28,7 @@ Strategy pipeline_of(std::int64_t stages, PipelineSchedule schedule, std::int64_
 }
 
 std::string words_of(const Strategy& strategy, std::int64_t micro_batches) {
-  constexpr std::string_view letters = "RFoGBgrM";  // by Kind
+  constexpr std::string_view letters = "RFoGBgr";  // by Kind
   std::string words;
   for (const PipelineAction& a : pipeline_actions(strategy, micro_batches))
     words += (words.empty() ? "" : " ") + std::string(1, letters[static_cast<std::size_t>(a.kind)]) +
