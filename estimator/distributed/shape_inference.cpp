@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/base/integers.h"
+#include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
 namespace {
@@ -86,6 +87,7 @@ class Pruner {
       for (std::int32_t n = c.nodes.begin; n < c.nodes.end; ++n) again[index(n)] = 1;
       if (c.nodes.begin == c.nodes.end || runs_[index(c.nodes.begin)] != 0) continue;
       for (const TensorId t : graph_.at(c.given)) pruned_.held_by_nodes.push_back({kNone, t});
+      if (c.selective) hold_kept(c);
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (runs_[n] != 0) continue;
@@ -94,6 +96,15 @@ class Pruner {
       for (std::int32_t i = saved.begin; i < saved.end; ++i)
         pruned_.held_by_nodes.push_back({static_cast<NodeId>(n), graph_.saved[index(i)]});
     }
+  }
+
+  // What its policy keeps.
+  void hold_kept(const Checkpoint& c) {
+    const std::vector<char> kept = kept_by_policy(graph_, c);
+    for (std::int32_t i = c.ops.begin; i < c.ops.end; ++i)
+      if (kept[index(i - c.ops.begin)] != 0)
+        for (const TensorId t : graph_.at(graph_.forward_ops[index(i)].writes))
+          pruned_.held_by_nodes.push_back({kNone, t});
   }
 
   const Graph& graph_;

@@ -244,7 +244,8 @@ Confidence confidence_of(Category category, const RunConfig& run) {
 
 // Activations and gradients alive at the peak, by the first part of their layer's path.
 void tell_modules(const Plan& p, Report& r) {
-  if (p.replay.at.step == kNone) return;
+  // Of a pipeline's stage they are several micro-batches'.
+  if (p.replay.at.step == kNone || !p.step.pipeline.empty()) return;
   const Schedule& schedule = p.step.micro_batches.schedules[p.replay.at.pass];
   std::map<std::string_view, std::int64_t> modules;
   std::vector<char> born(schedule.buffers.size(), 0);

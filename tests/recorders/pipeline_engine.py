@@ -2,7 +2,7 @@
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
 can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
-(step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, shardsN (FSDP2 over the N ranks of a
+(step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
 are shared over N ranks as transformers does it).
 
@@ -70,7 +70,7 @@ def answer_for_neighbours(hidden, dtype):
 
 
 class Engine:
-    def __init__(self, model, kind, size, in_parallel):
+    def __init__(self, model, kind, size, in_parallel, by_operator):
         shards, tensor = kind.number("shards"), kind.number("tp")
         mesh = init_device_mesh("cuda", (dist.get_world_size() // shards // tensor, shards, tensor), mesh_dim_names=("pp", "shard", "tp"))
         stage, stages = mesh["pp"].get_local_rank(), mesh["pp"].size()
@@ -78,6 +78,8 @@ class Engine:
         config, loss = model.config, model.loss_function
         if "tp" in kind:
             in_parallel(model, mesh["tp"])
+        if "op" in kind:
+            by_operator(model, list(model.model.layers))
         if "block" in kind:
             model.gradient_checkpointing_enable()
         self.module = Stage(model, stage, stages)

@@ -294,7 +294,7 @@ def main():
             torch.set_default_dtype(torch.bfloat16)
         with torch.device("meta"):
             made, _, make_batch = MODELS[name]()
-        model = Engine(made, kind, size, in_parallel)
+        model = Engine(made, kind, size, in_parallel, checkpointed_by_operator)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     else:
