@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "estimator/allocator/pass_runner.h"
@@ -17,7 +18,7 @@ class PipelinedPasses {
 
   /// One step of a stage. "forward" ends when the first gradient is asked for.
   void run() {
-    if (own_.empty()) {
+    if (!std::exchange(begun_, true)) {
       begin();
       infer_shapes();
     }
@@ -40,17 +41,21 @@ class PipelinedPasses {
  private:
   using Kind = PipelineAction::Kind;
 
+  // What a schedule allocates but gradients is of each micro-batch.
   void begin() {
     const RankStep& rank = *loop_.rank;
     const Schedule& s = rank.micro_batches.schedules.back();
-    own_.assign(s.buffers.size(), 0);
+    std::vector<char> own(s.buffers.size(), 0);
     for (const Schedule& pass : rank.micro_batches.schedules) {
-      for (const BufferId b : pass.allocated) own_[index(b)] = 1;
-      for (const Schedule::Replacement& r : pass.replacements) own_[index(r.new_buffer)] = 0;
+      for (const BufferId b : pass.allocated) own[index(b)] = 1;
+      for (const Schedule::Replacement& r : pass.replacements) own[index(r.new_buffer)] = 0;
     }
-    for (const BufferId g : rank.schedule().gradient_of) own_[index(g)] = 0;
-    if (!is_first()) own_[index(states())] = 1;
-    blocks_.keep_apart(count(), own_);
+    for (const BufferId g : rank.schedule().gradient_of) own[index(g)] = 0;
+    if (!is_first()) own[index(states())] = 1;
+    std::vector<BufferId> ids;
+    for (std::size_t b = 0; b < own.size(); ++b)
+      if (own[b] != 0) ids.push_back(static_cast<BufferId>(b));
+    blocks_.keep_apart(count(), std::move(ids));
   }
 
   // Buffers are copied before, since a forward may change them (_pre_metadata_inference_backup).
@@ -158,7 +163,7 @@ class PipelinedPasses {
   LoopReadings& readings_;
   PassRunner& passes_;
   CollectivePrograms& collectives_;
-  std::vector<char> own_;  // by buffer: whether each micro-batch has one
+  bool begun_ = false;
 };
 
 }  // namespace gpuplan

@@ -123,19 +123,20 @@ class PlacedBlocks {
     blocks_ = std::move(aside_);
     buffers_ = aside_buffers_;
   }
-  /// From here on there are so many tables of blocks, for micro-batches that are in flight at once, and this is the
-  /// first one's. `own`: by buffer, whether each of them has one; all others are the same in all.
-  void keep_apart(std::size_t micro_batches, std::vector<char> own) {
+  /// From here on micro-batches are in flight at once, and these buffers are each one's own; all others are the same
+  /// for all. This is the first one.
+  void keep_apart(std::size_t micro_batches, std::vector<BufferId> own) {
     own_ = std::move(own);
-    in_flight_.assign(micro_batches, std::vector<BlockId>(blocks_.size(), kNoBlock));
+    in_flight_.assign(micro_batches, {});
   }
   void switch_to(std::size_t micro_batch) {
     if (micro_batch == micro_batch_) return;
-    std::vector<BlockId>& next = in_flight_[micro_batch];
-    for (std::size_t b = 0; b < blocks_.size(); ++b)
-      if (own_[b] == 0) next[b] = blocks_[b];
-    std::swap(in_flight_[micro_batch_], blocks_);
-    std::swap(blocks_, next);
+    std::vector<std::pair<BufferId, BlockId>>& left = in_flight_[micro_batch_];
+    for (const BufferId b : own_)
+      if (const BlockId there = std::exchange(blocks_[index(b)], kNoBlock); there != kNoBlock)
+        left.emplace_back(b, there);
+    for (const auto& [buffer, block] : in_flight_[micro_batch]) blocks_[index(buffer)] = block;
+    in_flight_[micro_batch].clear();
     micro_batch_ = micro_batch;
   }
   /// The buffer's block, which the table has no longer.
@@ -154,10 +155,10 @@ class PlacedBlocks {
   std::span<const Buffer> buffers_;  // of the last pass, which has those of all
   std::vector<BlockId> blocks_;      // by buffer
   std::span<const Buffer> aside_buffers_;
-  std::vector<BlockId> aside_;  // of the training, while the model is evaluated
-  std::vector<char> own_;       // see keep_apart()
-  std::vector<std::vector<BlockId>> in_flight_;
-  std::size_t micro_batch_ = 0;  // whose table blocks_ is
+  std::vector<BlockId> aside_;                                        // of the training, while the model is evaluated
+  std::vector<BufferId> own_;                                         // see keep_apart()
+  std::vector<std::vector<std::pair<BufferId, BlockId>>> in_flight_;  // what of it the others have
+  std::size_t micro_batch_ = 0;
   std::array<std::int64_t, kCategories> by_category_{};
 };
 

@@ -20,12 +20,12 @@ CommunicationRow neighbour_row(std::string_view what, std::int64_t bytes, std::i
 }  // namespace
 
 std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t stage, const Topology& topology) {
-  const std::int64_t ranks = strategy.ranks(), node = topology.gpus_per_node;
-  const std::int64_t from = stage * ranks + strategy.rank;
-  if (from / node == (from + ranks) / node) return topology.within_node;
+  const std::int64_t width = strategy.ranks() * strategy.tensor, node = topology.gpus_per_node;
+  const std::int64_t from = stage * width + strategy.rank * strategy.tensor;
+  if (from / node == (from + width) / node) return topology.within_node;
   if (!topology.between_nodes) return std::nullopt;
   Link link = *topology.between_nodes;
-  link.bytes_per_second /= static_cast<double>(std::min(ranks, node));
+  link.bytes_per_second /= static_cast<double>(std::min(width, node));
   return link;
 }
 

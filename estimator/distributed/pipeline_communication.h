@@ -11,8 +11,9 @@
 
 namespace gpuplan {
 
-/// Between the rank of a stage and its like in the next one, which is Strategy::ranks() GPUs on (a mesh of stages x
-/// ranks). All of a node that cross to another one share what it has. Nothing where it is not known.
+/// Between the rank of a stage and its like in the next one, which is as many GPUs on as share a stage (a mesh of
+/// stages x ranks x those that share layers). All of a node that cross to another one share what it has. Nothing where
+/// it is not known.
 std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t stage, const Topology& topology);
 
 /// One row for each neighbour, of all micro-batches. What they wait for is pipeline_time.h's.

@@ -34,7 +34,8 @@ struct Sequence {
 
 class LongestSequence {
  public:
-  explicit LongestSequence(Body& layers) { visit(layers, ""); }
+  /// `like`: the one at that place, however long it is.
+  explicit LongestSequence(Body& layers, const Sequence* like = nullptr) : like_(like) { visit(layers, ""); }
   Sequence take() { return std::move(longest_); }
 
  private:
@@ -58,9 +59,11 @@ class LongestSequence {
   }
 
   void offer(Body& body, const std::string& path, std::size_t begin, std::size_t end, std::int64_t blocks) {
+    if (like_ != nullptr && (path != like_->path || begin != like_->begin)) return;
     if (blocks > longest_.blocks) longest_ = {&body, begin, end, blocks, path, around_};
   }
 
+  const Sequence* like_;
   Sequence longest_;
   std::vector<std::pair<Body*, std::size_t>> around_;
 };
@@ -220,10 +223,10 @@ void receive_states(const Sequence& s, Model& model, const Graph& begun) {
   model.inputs.front() = hidden;
 }
 
-// What later stages could not be made of is no pipeline, whichever stage is asked for.
-void refuse_uncut(Model model, const Graph& begun) {
-  const Sequence s = LongestSequence(model.layers).take();
-  if (s.blocks == 0) return;
+// What later stages could not be made of is no pipeline, whichever stage is asked for. `whole`: of all blocks, of which
+// the model has the first ones.
+void refuse_uncut(Model model, const Sequence& whole, const Graph& begun) {
+  const Sequence s = LongestSequence(model.layers, &whole).take();
   refuse_other_shapes(s, model, begun, begun.tensor(layer_of_states(s, model, begun).output).shape);
   receive_states(s, model, begun);
 }
@@ -248,6 +251,16 @@ void keep_blocks(Sequence& s, std::int64_t first, std::int64_t count) {
   Node& given = (*s.body)[s.begin];  // the first one is given what the first of all was
   if (!from.empty()) given.from = from;
   if (!from.empty()) given.from_marks = marks;
+}
+
+// Whether an entry behind numbered blocks names one that is not among the first `few`.
+bool is_named_behind(const Sequence& s, std::int64_t few) {
+  if (std::holds_alternative<Repeat>((*s.body)[s.begin].what)) return false;
+  for (std::size_t i = s.end; i < s.body->size(); ++i)
+    for (const std::string& from : (*s.body)[i].from)
+      for (std::size_t b = s.begin + static_cast<std::size_t>(few); b < s.end; ++b)
+        if (entry_of(*s.body, from) == (*s.body)[b].name) return true;
+  return false;
 }
 
 void keep_names(EntryOrder& order, const Body& body) {
@@ -306,20 +319,31 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& 
   return each;
 }
 
+std::vector<std::int64_t> kinds_of_stages(std::int64_t blocks, const Strategy& strategy) {
+  const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy);
+  std::vector<std::int64_t> kinds = {0};
+  std::set<std::int64_t> known;
+  for (std::int64_t s = 1; s + 1 < strategy.pipeline; ++s)
+    if (known.insert(each[index(s)]).second) kinds.push_back(s);
+  kinds.push_back(strategy.pipeline - 1);
+  return kinds;
+}
+
 Model first_blocks(Model model) {
   constexpr std::int64_t kFew = 2;  // the second one is given what the first one returns
   Sequence s = LongestSequence(model.layers).take();
-  if (s.blocks > kFew) keep_blocks(s, 0, kFew);
+  if (s.blocks <= kFew || is_named_behind(s, kFew)) return model;
+  keep_blocks(s, 0, kFew);
   return model;
 }
 
 StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy) {
   StageModel stage{model};
-  refuse_uncut(first_blocks(model), begun);
   Sequence s = LongestSequence(stage.model.layers).take();
   if (s.blocks == 0)
     refuse_cut("the stages of " + model.name + " are not planned: it has no sequence of blocks to cut",
                "a repeat of blocks in the spec is one");
+  refuse_uncut(first_blocks(model), s, begun);
   const std::vector<std::int64_t> each = blocks_of_stages(s.blocks, strategy);
   const auto number = strategy.pipelining.stage;
   stage.all_blocks = s.blocks;

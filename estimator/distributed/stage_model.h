@@ -17,6 +17,10 @@ namespace gpuplan {
 /// too few, or a list does not add up.
 std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy);
 
+/// A stage of each kind: the first one, the last one, and of those between with as many blocks the first, which has the
+/// most micro-batches in flight.
+std::vector<std::int64_t> kinds_of_stages(std::int64_t blocks, const Strategy& strategy);
+
 struct StageModel {
   Model model;
   std::int64_t first_block = 0, blocks = 0, all_blocks = 0;

@@ -7,6 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/stage_model.h"
 #include "estimator/plan/plan.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/search/best_pair.h"
@@ -36,8 +37,10 @@ Plan worst_plan(const Case& c, const RunConfig& run) {
   Strategy stage = c.strategy;
   stage.pipelining.stage = 0;
   Plan worst = plan_of(stage);
-  while (++stage.pipelining.stage < stage.pipeline)
+  for (const std::int64_t kind : kinds_of_stages(worst.step.part.all_blocks, stage)) {
+    stage.pipelining.stage = kind;
     if (Plan next = plan_of(stage); device_bytes(next) > device_bytes(worst)) worst = std::move(next);
+  }
   return worst;
 }
 

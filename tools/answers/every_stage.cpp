@@ -68,22 +68,19 @@ class StagePlanner {
 
   // Of each kind of stage one.
   PlannedReport plan_kinds() {
+    PlannedReport first = planned_stage(0);
+    const std::int64_t blocks = first.plan.step.part.all_blocks;
+    const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy_);
     std::map<std::int64_t, std::optional<StageSeconds>> middle;  // by their blocks
-    for (std::int64_t s = 0; s < strategy_.pipeline; ++s) {
-      const bool inner = s > 0 && s + 1 < strategy_.pipeline;
-      if (const auto known = middle.find(blocks_of(s)); inner && known != middle.end()) {
-        seconds_.push_back(known->second);
-        continue;
-      }
-      Strategy stage = strategy_;
-      stage.pipelining.stage = s;
-      PlannedReport planned = make_planned(planning_, stage, topology_);
-      seconds_.push_back(seconds_of(planned, topology_));
-      blocks_ = planned.plan.step.part.all_blocks;
-      if (inner) middle.emplace(blocks_of(s), seconds_.back());
+    seconds_.assign(index(strategy_.pipeline), std::nullopt);
+    for (const std::int64_t s : kinds_of_stages(blocks, strategy_)) {
+      PlannedReport planned = s == 0 ? std::move(first) : planned_stage(s);
+      seconds_[index(s)] = seconds_of(planned, topology_);
+      if (s > 0 && s + 1 < strategy_.pipeline) middle.emplace(each[index(s)], seconds_[index(s)]);
       if (!reported_ || planned.report.peak.device_bytes > reported_->report.peak.device_bytes)
         reported_ = std::move(planned);
     }
+    for (std::int64_t s = 1; s + 1 < strategy_.pipeline; ++s) seconds_[index(s)] = middle.at(each[index(s)]);
     return finish();
   }
 
@@ -91,12 +88,10 @@ class StagePlanner {
     reported_ = make_planned(planning_, strategy_, topology_);
     if (!reported_->report.rank->time) return std::move(*reported_);
     for (std::int64_t s = 0; s < strategy_.pipeline; ++s) {
-      Strategy stage = strategy_;
-      stage.pipelining.stage = s;
       if (s == strategy_.pipelining.stage)
         seconds_.push_back(seconds_of(*reported_, topology_));
       else
-        seconds_.push_back(seconds_of(make_planned(planning_, stage, topology_), topology_));
+        seconds_.push_back(seconds_of(planned_stage(s), topology_));
     }
     return finish();
   }
@@ -104,9 +99,10 @@ class StagePlanner {
  private:
   static constexpr std::size_t kMostStages = 256;
 
-  // Known once the first stage is planned.
-  std::int64_t blocks_of(std::int64_t stage) const {
-    return blocks_ == 0 ? 0 : blocks_of_stages(blocks_, strategy_)[index(stage)];
+  PlannedReport planned_stage(std::int64_t stage) const {
+    Strategy strategy = strategy_;
+    strategy.pipelining.stage = stage;
+    return make_planned(planning_, strategy, topology_);
   }
 
   void note(const PlannedReport& planned, std::int64_t stage) {
@@ -134,7 +130,6 @@ class StagePlanner {
   std::optional<PlannedReport> reported_;
   std::vector<std::optional<StageSeconds>> seconds_;
   std::vector<EveryRank> every_;
-  std::int64_t blocks_ = 0;  // of the model
 };
 
 }  // namespace
