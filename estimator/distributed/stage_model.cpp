@@ -8,6 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/block_sequence.h"
 
 namespace gpuplan {
 namespace {
@@ -16,67 +17,6 @@ namespace {
   Error error(std::move(message), ErrorKind::usage);
   error.help(std::move(help));
   throw error;
-}
-
-bool is_numbered_block(const Node& node) {
-  const std::string_view last = std::string_view(node.name).substr(node.name.rfind('.') + 1);
-  return std::holds_alternative<Block>(node.what) && !last.empty() && last.find_first_not_of("0123456789") == last.npos;
-}
-
-/// A sequence of blocks: a repeat, or entries layers.0, layers.1, ... of a body.
-struct Sequence {
-  Body* body = nullptr;
-  std::size_t begin = 0, end = 0;  // entries of it
-  std::int64_t blocks = 0;
-  std::string path;                                   // of the body
-  std::vector<std::pair<Body*, std::size_t>> around;  // the entries that it lies in, from the outside
-};
-
-class LongestSequence {
- public:
-  /// `like`: the one at that place, however long it is.
-  explicit LongestSequence(Body& layers, const Sequence* like = nullptr) : like_(like) { visit(layers, ""); }
-  Sequence take() { return std::move(longest_); }
-
- private:
-  void visit(Body& body, const std::string& path) {
-    for (std::size_t i = 0; i < body.size();) {
-      if (const auto* repeat = std::get_if<Repeat>(&body[i].what)) {
-        offer(body, path, i, i + 1, std::ssize(repeat->items));
-      } else if (is_numbered_block(body[i])) {
-        std::size_t end = i;
-        while (end < body.size() && is_numbered_block(body[end])) ++end;
-        offer(body, path, i, end, static_cast<std::int64_t>(end - i));
-        i = end;
-        continue;
-      } else if (auto* block = std::get_if<Block>(&body[i].what)) {
-        around_.emplace_back(&body, i);
-        visit(block->body, path.empty() ? body[i].name : path + "." + body[i].name);
-        around_.pop_back();
-      }
-      ++i;
-    }
-  }
-
-  void offer(Body& body, const std::string& path, std::size_t begin, std::size_t end, std::int64_t blocks) {
-    if (like_ != nullptr && (path != like_->path || begin != like_->begin)) return;
-    if (blocks > longest_.blocks) longest_ = {&body, begin, end, blocks, path, around_};
-  }
-
-  const Sequence* like_;
-  Sequence longest_;
-  std::vector<std::pair<Body*, std::size_t>> around_;
-};
-
-// "rotary_emb" of "rotary_emb.0".
-std::string entry_of(const Body& body, const std::string& reference) {
-  std::string name = reference;
-  while (std::ranges::find(body, name, &Node::name) == body.end()) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == name.npos) return "";
-    name.resize(dot);
-  }
-  return name;
 }
 
 /// An entry of a body with what comes before and after it: the blocks, or a block that they lie in.
@@ -176,7 +116,7 @@ const Layer* last_layer(const Graph& graph, const std::string& path) {
 }
 
 // The innermost body that something is made in before the blocks says what they are given.
-const Layer& layer_of_states(const Sequence& s, const Model& model, const Graph& begun) {
+const Layer& layer_of_states(const BlockSequence& s, const Model& model, const Graph& begun) {
   const std::size_t states = entry_of_states({*s.body, s.begin, s.end});
   if (states < s.begin) {
     const std::string path = s.path.empty() ? (*s.body)[states].name : s.path + "." + (*s.body)[states].name;
@@ -187,7 +127,7 @@ const Layer& layer_of_states(const Sequence& s, const Model& model, const Graph&
 }
 
 // Each stage but the first is given what the embedding returns.
-void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& begun, const Shape& shape) {
+void refuse_other_shapes(const BlockSequence& s, const Model& model, const Graph& begun, const Shape& shape) {
   const auto check = [&](const std::string& path) {
     const Layer* const made = last_layer(begun, path);
     if (made != nullptr && begun.tensor(made->output).shape == shape) return;
@@ -205,7 +145,7 @@ void refuse_other_shapes(const Sequence& s, const Model& model, const Graph& beg
 }
 
 // The states are the only input of the stage, at each level that the blocks lie in.
-void receive_states(const Sequence& s, Model& model, const Graph& begun) {
+void receive_states(const BlockSequence& s, Model& model, const Graph& begun) {
   if (model.inputs.size() != 1)
     refuse_cut("the stages of " + model.name + " are not planned: it has several inputs",
                "models are cut that are given tokens alone");
@@ -225,42 +165,14 @@ void receive_states(const Sequence& s, Model& model, const Graph& begun) {
 
 // What later stages could not be made of is no pipeline, whichever stage is asked for. `whole`: of all blocks, of which
 // the model has the first ones.
-void refuse_uncut(Model model, const Sequence& whole, const Graph& begun) {
-  const Sequence s = LongestSequence(model.layers, &whole).take();
+void refuse_uncut(Model model, const BlockSequence& whole, const Graph& begun) {
+  const BlockSequence s = sequence_like(model.layers, whole);
   refuse_other_shapes(s, model, begun, begun.tensor(layer_of_states(s, model, begun).output).shape);
   receive_states(s, model, begun);
 }
 
 void drop_from(Body& body, std::size_t begin) {
   body.erase(body.begin() + static_cast<std::ptrdiff_t>(begin), body.end());
-}
-
-// Of the sequence the blocks from `first` on, `count` of them.
-void keep_blocks(Sequence& s, std::int64_t first, std::int64_t count) {
-  const auto begin = static_cast<std::ptrdiff_t>(first), end = static_cast<std::ptrdiff_t>(first + count);
-  if (auto* repeat = std::get_if<Repeat>(&(*s.body)[s.begin].what)) {
-    repeat->items = Body(repeat->items.begin() + begin, repeat->items.begin() + end);
-    return;
-  }
-  const std::vector<std::string> from = (*s.body)[s.begin].from;
-  const std::vector<SourceMark> marks = (*s.body)[s.begin].from_marks;
-  const auto blocks = s.body->begin() + static_cast<std::ptrdiff_t>(s.begin);
-  s.body->erase(blocks + end, blocks + static_cast<std::ptrdiff_t>(s.blocks));
-  s.body->erase(blocks, blocks + begin);
-  s.end = s.begin + static_cast<std::size_t>(count);
-  Node& given = (*s.body)[s.begin];  // the first one is given what the first of all was
-  if (!from.empty()) given.from = from;
-  if (!from.empty()) given.from_marks = marks;
-}
-
-// Whether an entry behind numbered blocks names one that is not among the first `few`.
-bool is_named_behind(const Sequence& s, std::int64_t few) {
-  if (std::holds_alternative<Repeat>((*s.body)[s.begin].what)) return false;
-  for (std::size_t i = s.end; i < s.body->size(); ++i)
-    for (const std::string& from : (*s.body)[i].from)
-      for (std::size_t b = s.begin + static_cast<std::size_t>(few); b < s.end; ++b)
-        if (entry_of(*s.body, from) == (*s.body)[b].name) return true;
-  return false;
 }
 
 void keep_names(EntryOrder& order, const Body& body) {
@@ -296,50 +208,9 @@ void collect_paths(const Body& body, const std::string& path, std::set<std::stri
 
 }  // namespace
 
-std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy) {
-  const std::int64_t stages = strategy.pipeline;
-  std::vector<std::int64_t> each = strategy.pipelining.blocks;
-  const bool ends = each.empty() && strategy.pipelining.counts_ends;
-  if (each.empty()) {
-    const std::int64_t all = blocks + (ends ? 2 : 0);
-    for (std::int64_t s = 0; s < stages; ++s) each.push_back(all / stages + (s < all % stages ? 1 : 0));
-  }
-  if (ends) {  // torchtitan's _generate_llm_fqn_per_model_part
-    each.front() -= 1;
-    each.back() -= 1;
-  }
-  if (std::ssize(each) != stages || std::accumulate(each.begin(), each.end(), std::int64_t{0}) != blocks)
-    refuse_cut("split= has " + std::to_string(each.size()) + " numbers that add up to " +
-                   std::to_string(std::accumulate(each.begin(), each.end(), std::int64_t{0})) + "; there are " +
-                   std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
-               "leave out split= to share the blocks evenly");
-  if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; }))
-    refuse_cut("a stage without blocks: --pp " + std::to_string(stages) + " of " + std::to_string(blocks) + " blocks",
-               "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
-  return each;
-}
-
-std::vector<std::int64_t> kinds_of_stages(std::int64_t blocks, const Strategy& strategy) {
-  const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy);
-  std::vector<std::int64_t> kinds = {0};
-  std::set<std::int64_t> known;
-  for (std::int64_t s = 1; s + 1 < strategy.pipeline; ++s)
-    if (known.insert(each[index(s)]).second) kinds.push_back(s);
-  kinds.push_back(strategy.pipeline - 1);
-  return kinds;
-}
-
-Model first_blocks(Model model) {
-  constexpr std::int64_t kFew = 2;  // the second one is given what the first one returns
-  Sequence s = LongestSequence(model.layers).take();
-  if (s.blocks <= kFew || is_named_behind(s, kFew)) return model;
-  keep_blocks(s, 0, kFew);
-  return model;
-}
-
 StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy) {
   StageModel stage{model};
-  Sequence s = LongestSequence(stage.model.layers).take();
+  BlockSequence s = longest_sequence(stage.model.layers);
   if (s.blocks == 0)
     refuse_cut("the stages of " + model.name + " are not planned: it has no sequence of blocks to cut",
                "a repeat of blocks in the spec is one");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/distributed/block_sequence.h"
+#include "estimator/distributed/stage_split.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/graph/graph.h"
 #include "estimator/graph/layer.h"
@@ -13,22 +15,11 @@
 
 namespace gpuplan {
 
-/// How many blocks each stage has of so many: as PipelineSettings says. Throws Error, of kind usage, where there are
-/// too few, or a list does not add up.
-std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy);
-
-/// A stage of each kind: the first one, the last one, and of those between with as many blocks the first, which has the
-/// most micro-batches in flight.
-std::vector<std::int64_t> kinds_of_stages(std::int64_t blocks, const Strategy& strategy);
-
 struct StageModel {
   Model model;
   std::int64_t first_block = 0, blocks = 0, all_blocks = 0;
   bool copies_embedding = false;  // the head, which is tied to the embedding of another stage
 };
-
-/// The model with a few of its blocks alone, whose graph says what they are given and return.
-Model first_blocks(Model model);
 
 /// The stage `strategy.pipelining.stage` of a model whose blocks come one after the other, as its longest sequence of
 /// blocks: what comes before them, whose result the first one is given, belongs to the first stage, what comes after

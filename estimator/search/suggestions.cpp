@@ -7,7 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/distributed/stage_model.h"
+#include "estimator/distributed/stage_split.h"
 #include "estimator/plan/plan.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/search/best_pair.h"

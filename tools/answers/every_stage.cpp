@@ -9,7 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/pipeline_communication.h"
-#include "estimator/distributed/stage_model.h"
+#include "estimator/distributed/stage_split.h"
 #include "estimator/time/pipeline_time.h"
 #include "tools/answers/every_rank.h"
 
