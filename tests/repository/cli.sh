@@ -603,6 +603,8 @@ expect 0 '^ +--zero ddp ' $mesh --gpus 4 --may mesh
 expect 0 '--pp 4 --pp-schedule 1f1b,outputs=drop --micro-batches' $mesh --gpus 4 --may mesh,micro-batches --format csv
 expect 0 'each is a plan: gpuplan MODEL --gpus 4' $mesh --gpus 4 --may mesh
 expect 0 '^--' $mesh --gpus 4 --may mesh,checkpoint -q
+expect 0 'times are not known \(--network for more than one node\)' $mesh --gpus 16 --may mesh
+expect 0 'the fastest: ' $mesh --gpus 16 --may mesh --network 400
 expect 2 'needs one number of GPUs' $mesh --may mesh
 expect 2 'needs one number of GPUs' $mesh --gpus 2,4 --may mesh
 expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora

@@ -257,6 +257,14 @@ std::vector<SweepRow> ways_to_share(const FitOptions& options) {
                 });
 }
 
+// Of rows that are sorted; `asks_network`: times may be known with one.
+std::string best_of(const std::vector<SweepRow>& rows, const std::string& best, bool asks_network) {
+  if (best.empty()) return "";
+  if (rows.front().figures->samples_per_second) return ", the fastest: " + best;
+  return std::string(", the first of them: ") + best + "; times are not known" +
+         (asks_network ? " (--network for more than one node)" : "");
+}
+
 // The fastest combination, and a few of those that are slower or do not fit.
 int run_may(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
@@ -288,7 +296,7 @@ int run_may(const FitOptions& options) {
     write_stdout(
         render(rows, names, format, terminal_style(options.output)) + "  " +
         format_count(static_cast<std::int64_t>(fitting)) + " of " + format_count(static_cast<std::int64_t>(all)) +
-        " combinations fit" + (best.empty() ? "" : ", the fastest: " + best) + "\n" +
+        " combinations fit" + best_of(rows, best, shares && options.network.empty()) + "\n" +
         (shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : ""));
   }
   return fitting > 0 ? 0 : 1;
