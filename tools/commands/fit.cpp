@@ -4,32 +4,26 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include "estimator/distributed/rank_share.h"
 #include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
-#include "estimator/report/sweep_table.h"
 #include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
-#include "tools/answers/combinations.h"
 #include "tools/answers/emit_job.h"
 #include "tools/answers/fit_page.h"
-#include "tools/answers/meshes.h"
 #include "tools/answers/planning.h"
-#include "tools/answers/solve.h"
 #include "tools/answers/why_not_rented.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/fit_changes.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/fit_options.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/learned_trace_input.h"
-#include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
-#include "tools/process/progress_line.h"
 #include "tools/process/version.h"
 
 namespace gpuplan {
@@ -163,143 +157,6 @@ std::string render(const FitReport& report, Format format, const TextStyle& styl
     case Format::table: break;
   }
   return fit_text(report, style, today());
-}
-
-std::vector<std::string> names_of_gpus(const FitOptions& options) {
-  if (!options.on.empty()) return options.on;
-  if (!options.run.gpu.empty()) return {options.run.gpu};
-  return gpu_names();
-}
-
-std::string render(std::span<const SweepRow> rows, const std::vector<std::string>& names, Format format,
-                   const TextStyle& style) {
-  switch (format) {
-    case Format::json: return sweep_json_lines(names, rows);
-    case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
-    case Format::md: return sweep_md(names, rows);
-    case Format::html:
-    case Format::svg:
-    case Format::table: break;
-  }
-  return sweep_text(names, rows, style);
-}
-
-// Prices and several GPUs are of the largest batch.
-void refuse_beside(const std::string& asked, const FitOptions& options) {
-  const std::pair<const char*, bool> flags[] = {{"--gpus", !options.gpus.empty()},
-                                                {"--provider", !options.providers.empty()},
-                                                {"--region", !options.region.empty()},
-                                                {"--spot", options.spot},
-                                                {"--budget", !options.budget.empty()},
-                                                {"--samples", !options.samples.empty()},
-                                                {"--emit", !options.emit.empty()},
-                                                {"--prices", !options.prices.empty()},
-                                                {"--epochs", !options.epochs.empty()},
-                                                {"--zero", !options.zero.empty()},
-                                                {"--wrap", !options.wrap.empty()},
-                                                {"--network", !options.network.empty()},
-                                                {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
-                                                {"--find-unused-parameters", options.find_unused}};
-  for (const auto& [flag, given] : flags)
-    if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
-}
-
-// Their rows are few.
-OutputOptions without_page(OutputOptions output) {
-  output.has_page = false;
-  return output;
-}
-
-int run_solve(const FitOptions& options) {
-  const OutputOptions output = without_page(options.output);
-  refuse_beside("--solve " + options.solve, options);
-  const Format format = format_of(output);
-  const std::vector<std::string> names = {"gpu", options.solve};
-  (void)gpus_of(options);  // checked
-  std::vector<SweepRow> rows;
-  std::string notes, flags;
-  if (options.solve != "batch")
-    notes = "  at a batch of " + (options.run.batch.empty() ? "1" : options.run.batch) + "; --batch is another\n";
-  for (const SolvedRow& solved : solve({options.run, options.solve, names_of_gpus(options), options.max_batch})) {
-    rows.push_back(solved.row);
-    if (solved.fits())
-      flags += (options.run.gpu.empty() ? "--gpu " + solved.row.values[0] + " " : "") + solved.flags + "\n";
-    if (solved.fits() && solved.models_most)
-      notes += "  " + solved.row.values[0] + ": the model takes no " + options.solve + " above " +
-               solved.row.values[1] + "\n";
-  }
-  for (const OutputFile& file : files_of(output))
-    write_report(file, render(rows, names, file.format, file_style(options.output)));
-  if (format != Format::table || !options.output.quiet)
-    write_stdout(render(rows, names, format, terminal_style(options.output)) + (format == Format::table ? notes : ""));
-  else
-    write_stdout(flags);
-  return flags.empty() ? 1 : 0;
-}
-
-// --may mesh: of several GPUs.
-std::vector<SweepRow> ways_to_share(const FitOptions& options) {
-  const auto says = [&](const char* word) { return std::ranges::find(options.may, word) != options.may.end(); };
-  for (const std::string& word : options.may)
-    if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
-      throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)
-          .help("give the others as flags of the run");
-  if (options.gpus.size() != 1 || options.gpus.front() == "any")
-    throw Error("--may mesh needs one number of GPUs", ErrorKind::usage).help("--gpus 64");
-  SeveralGpusOptions several;
-  several.gpus = options.gpus.front();
-  several.network = options.network;
-  several.fsdp = options.fsdp;
-  ProgressLine progress(!options.output.quiet);
-  return meshes({options.run, several, says("checkpoint"), says("micro-batches")},
-                [&](std::size_t done, std::size_t all) {
-                  if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
-                });
-}
-
-// Of rows that are sorted; `asks_network`: times may be known with one.
-std::string best_of(const std::vector<SweepRow>& rows, const std::string& best, bool asks_network) {
-  if (best.empty()) return "";
-  if (rows.front().figures->samples_per_second) return ", the fastest: " + best;
-  return std::string(", the first of them: ") + best + "; times are not known" +
-         (asks_network ? " (--network for more than one node)" : "");
-}
-
-// The fastest combination, and a few of those that are slower or do not fit.
-int run_may(const FitOptions& options) {
-  const OutputOptions output = without_page(options.output);
-  const bool shares = std::ranges::find(options.may, "mesh") != options.may.end();
-  FitOptions others = options;
-  if (shares) others.gpus.clear();
-  if (shares) others.network.clear();
-  refuse_beside("--may", others);
-  if (!shares && !options.fsdp.empty()) throw Error("--fsdp is not for --may without mesh", ErrorKind::usage);
-  if (!options.on.empty() || !options.solve.empty())
-    throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
-  constexpr std::size_t kFitting = 6, kOthers = 3;
-  const Format format = format_of(output);
-  const std::vector<std::string> names = {"changes"};
-  std::vector<SweepRow> rows = shares ? ways_to_share(options) : combinations({options.run, options.may});
-  const auto fitting =
-      static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
-  const std::string best = fitting > 0 ? rows.front().values.front() : "";
-  for (const OutputFile& file : files_of(output))
-    write_report(file, render(rows, names, file.format, file_style(options.output)));
-  if (format == Format::table && options.output.quiet) {
-    write_stdout(best == "as asked" || best.empty() ? "" : best + "\n");
-  } else if (format != Format::table) {
-    write_stdout(render(rows, names, format, terminal_style(options.output)));
-  } else {
-    const std::size_t all = rows.size();
-    rows.resize(std::min(all, fitting + kOthers));
-    if (fitting > kFitting) rows.erase(rows.begin() + kFitting, rows.begin() + static_cast<std::ptrdiff_t>(fitting));
-    write_stdout(
-        render(rows, names, format, terminal_style(options.output)) + "  " +
-        format_count(static_cast<std::int64_t>(fitting)) + " of " + format_count(static_cast<std::int64_t>(all)) +
-        " combinations fit" + best_of(rows, best, shares && options.network.empty()) + "\n" +
-        (shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : ""));
-  }
-  return fitting > 0 ? 0 : 1;
 }
 
 int run_fit(FitOptions options) {
