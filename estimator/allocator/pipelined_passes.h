@@ -60,8 +60,7 @@ class PipelinedPasses {
 
   // Buffers are copied before, since a forward may change them (_pre_metadata_inference_backup).
   void infer_shapes() {
-    constexpr std::size_t kInferring = 1;  // of the schedules
-    loop_.pass = kInferring;
+    loop_.pass = kInferringSchedule;
     std::vector<BlockId> copies;
     for (const BufferTensor& b : loop_.rank->graph.named_buffers)
       copies.push_back(

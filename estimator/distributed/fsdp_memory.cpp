@@ -5,6 +5,7 @@
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/fsdp_members.h"
+#include "estimator/schedule/micro_batch_schedules.h"
 
 namespace gpuplan {
 namespace {
@@ -55,9 +56,8 @@ class FsdpWriter {
   // torch.distributed.pipelining has nothing reduced and nothing given back before all micro-batches are through
   // (stage.py, backward_maybe_with_nosync; FSDPState.finalize_backward).
   void write_stage() {
-    constexpr std::size_t kInferring = 1;
     const std::size_t last = schedules_.size() - 1;
-    pass(MicroBatch::inferring, kInferring, {.adds = false, .reduces = false});
+    pass(MicroBatch::inferring, kInferringSchedule, {.adds = false, .reduces = false});
     pass(MicroBatch::first, 0, {.adds = false, .reduces = false, .keeps = true});
     for (const MicroBatch kind : {MicroBatch::middle, MicroBatch::last})
       pass(kind, last, {.adds = true, .reduces = false, .keeps = true});

@@ -25,13 +25,6 @@ struct PipelineAction {
   bool operator==(const PipelineAction&) const = default;
 };
 
-/// What a stage that torch.distributed.pipelining runs has of the model, and of its micro-batches at once.
-struct StagePart {
-  std::int64_t first_block = 0, blocks = 0, all_blocks = 0;
-  std::int64_t in_flight = 0;
-  bool copies_embedding = false;
-};
-
 /// Of the stage of `strategy`. Throws Error, of kind usage, where 1F1B has fewer micro-batches than stages.
 std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int64_t micro_batches);
 

@@ -227,6 +227,11 @@ void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig&
   computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
   const StageModel of = stage_model(model, catalog, begun, strategy);
   step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
+  if (!computed.stage->last && !step.graph.tensor(step.graph.output).requires_grad)
+    throw Error(
+        "stage " + std::to_string(stage) + " returns hidden states without a gradient: nothing in it is trained",
+        ErrorKind::usage)
+        .help("its backward is not planned; train a part of each stage, or leave out --pp");
   step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
   step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};
 }

@@ -8,6 +8,13 @@
 
 namespace gpuplan {
 
+/// What a stage that torch.distributed.pipelining runs has of the model, and of its micro-batches at once.
+struct StagePart {
+  std::int64_t first_block = 0, blocks = 0, all_blocks = 0;
+  std::int64_t in_flight = 0;
+  bool copies_embedding = false;
+};
+
 /// How many blocks each stage has of so many: as PipelineSettings says. Throws Error, of kind usage, where there are
 /// too few, or a list does not add up.
 std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy);

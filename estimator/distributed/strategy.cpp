@@ -9,6 +9,19 @@ std::string_view name_of(DataParallel kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view name_of(PipelineSchedule schedule) {
+  constexpr std::array<std::string_view, 3> kNames = {"formulas", "gpipe", "1f1b"};
+  return kNames[static_cast<std::size_t>(schedule)];
+}
+
+std::string pipeline_words(const PipelineSettings& s) {
+  std::string words(name_of(s.schedule));
+  if (!s.returns_outputs) words += ",outputs=drop";
+  if (s.counts_ends) words += ",split=torchtitan";
+  for (std::size_t i = 0; i < s.blocks.size(); ++i) words += (i == 0 ? ",split=" : "/") + std::to_string(s.blocks[i]);
+  return words;
+}
+
 std::string fsdp_words(const Strategy& s) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ",") + word; };

@@ -31,6 +31,8 @@ struct PartitionSettings {
 /// torch.distributed.pipelining.
 enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b };
 
+std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
+
 struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::formulas;
   std::int64_t stage = 0;            // of the rank
@@ -96,6 +98,9 @@ struct Strategy {
   bool made_partitioned = true;
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
+
+/// As --pp-schedule says them: "1f1b,outputs=drop,split=5/4/4/3".
+std::string pipeline_words(const PipelineSettings& settings);
 
 /// FSDP2's settings that are not the usual ones, as --fsdp says them; "" where there are none.
 std::string fsdp_words(const Strategy& strategy);

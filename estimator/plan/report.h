@@ -11,7 +11,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/communication.h"
-#include "estimator/distributed/pipeline_actions.h"
+#include "estimator/distributed/stage_split.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"

@@ -24,7 +24,7 @@ Json scaling_json(const Report& report) {
 Json pipeline_json(const RankShare& rank) {
   if (!rank.stage) return nullptr;
   const PipelineSettings& settings = rank.strategy.pipelining;
-  return {{"schedule", settings.schedule == PipelineSchedule::gpipe ? "gpipe" : "1f1b"},
+  return {{"schedule", name_of(settings.schedule)},
           {"stages", rank.strategy.pipeline},
           {"stage", settings.stage},
           {"first_block", rank.stage->first_block},

@@ -14,6 +14,8 @@ struct MicroBatchSchedules {
   std::vector<Schedule> schedules;
   std::vector<Calls> calls;
 };
+/// Which of them that is.
+constexpr std::size_t kInferringSchedule = 1;
 /// `calls`: otherwise MicroBatchSchedules::calls stays empty. `inferring`: of a stage (distributed/shape_inference.h).
 MicroBatchSchedules make_micro_batch_schedules(const Graph& graph, const RunConfig& run, const Gpu& gpu,
                                                bool calls = true, const Graph* inferring = nullptr);

@@ -38,6 +38,7 @@ Plan worst_plan(const Case& c, const RunConfig& run) {
   stage.pipelining.stage = 0;
   Plan worst = plan_of(stage);
   for (const std::int64_t kind : kinds_of_stages(worst.step.part.all_blocks, stage)) {
+    if (kind == 0) continue;
     stage.pipelining.stage = kind;
     if (Plan next = plan_of(stage); device_bytes(next) > device_bytes(worst)) worst = std::move(next);
   }
@@ -130,8 +131,7 @@ std::optional<Suggestion> drop_outputs(const Case& c, std::int64_t usable_bytes)
   drops.pipelining.returns_outputs = false;
   const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, c.gpu, drops}, c.run);
   if (!bytes || *bytes > usable_bytes) return std::nullopt;
-  const std::string schedule = drops.pipelining.schedule == PipelineSchedule::gpipe ? "gpipe" : "1f1b";
-  return Suggestion{.flags = "--pp-schedule " + schedule + ",outputs=drop", .device_bytes = *bytes};
+  return Suggestion{.flags = "--pp-schedule " + pipeline_words(drops.pipelining), .device_bytes = *bytes};
 }
 
 // As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer. Of

@@ -642,6 +642,12 @@ done
 expect 0 '1F1B · tensor parallel 2 · rank [0-9] of 8 ' $shared 1f1b --tp 2
 expect 0 'tensor parallel 2 · FSDP2 · rank 4 of 16 ' $cut --micro-batches 4 --gpus 16 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false --rank 5
 expect 2 'of decoders that transformers shares' zoo:vit_b_16 --batch 8 --micro-batches 4 --gpus 8 --tp 2 --pp 4 --pp-schedule 1f1b
+expect 0 '^  96 to 127 ' ${cut/--batch 8/--batch 64} --micro-batches 4 --gpus 128 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false
+for word in replicate=2 sync=last; do
+  expect 2 'leave out (replicate=|sync=last)' $shared 1f1b --fsdp $word
+done
+expect 2 'not planned with DDP' $piped 1f1b --bucket-view
+expect 2 'expects a whole number' ${mesh/--batch 32/--batch many} --gpus 4 --may mesh,micro-batches
 expect 2 'needs --pp' zoo:llama3_8b --batch 8 --gpus 4 --pp-schedule 1f1b
 expect 2 'needs --gpus' zoo:llama3_8b --batch 8 --pp-schedule 1f1b
 expect 2 'its blocks do not return what they are given' zoo:resnet50 --batch 8 --micro-batches 4 --gpus 2 --pp 2 --pp-schedule 1f1b

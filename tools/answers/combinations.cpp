@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "estimator/base/list_text.h"
 #include "estimator/search/workers.h"
+#include "tools/answers/fitting_first.h"
 #include "tools/answers/solve.h"
 #include "tools/answers/sweep_points.h"
 #include "tools/options/words.h"
@@ -142,13 +143,7 @@ std::vector<SweepRow> combinations(const CombinationQuestion& question) {
   });
   if (std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
     throw Error(rows.front().error, ErrorKind::usage);
-  std::erase_if(rows, [](const SweepRow& row) { return !row.figures; });
-  std::ranges::stable_sort(rows, {}, [](const SweepRow& row) {
-    const SweepFigures& f = *row.figures;
-    return std::tuple(!f.fits, f.fits ? -f.samples_per_second.value_or(0) : 0.0, f.fits ? 0 : f.device_bytes);
-  });
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].point = static_cast<std::int64_t>(i);
-  return rows;
+  return fitting_first(std::move(rows));
 }
 
 }  // namespace gpuplan

@@ -107,10 +107,12 @@ class StagePlanner {
 
   void note(const PlannedReport& planned, std::int64_t stage) {
     seconds_.push_back(seconds_of(planned, topology_));
-    const std::int64_t first = stage * strategy_.ranks();
+    // As --rank counts them: those that share layers are alike, and neighbours.
+    const std::int64_t before = stage * strategy_.ranks(), alike = strategy_.tensor;
     for (EveryRank ranks : planned.report.rank->every) {
-      ranks.first += first;
-      ranks.last += first;
+      ranks.first = (before + ranks.first) * alike;
+      ranks.last = (before + ranks.last + 1) * alike - 1;
+      ranks.ranks *= alike;
       every_.push_back(ranks);
     }
   }

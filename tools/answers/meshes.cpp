@@ -1,6 +1,7 @@
 #include "tools/answers/meshes.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -12,7 +13,9 @@
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/every_stage.h"
+#include "tools/answers/fitting_first.h"
 #include "tools/answers/shared_planning.h"
+#include "tools/options/words.h"
 
 namespace gpuplan {
 namespace {
@@ -134,7 +137,9 @@ class Planner {
   }
 
  private:
-  std::int64_t samples() const { return question_.run.batch.empty() ? 1 : std::stoll(question_.run.batch); }
+  std::int64_t samples() const {
+    return question_.run.batch.empty() ? 1 : whole_number("--batch", question_.run.batch, 1, INT64_MAX);
+  }
 
   // As few micro-batches as fit; else as many as there can be.
   SweepRow fewest() {
@@ -226,6 +231,7 @@ std::vector<SweepRow> meshes(const MeshQuestion& question,
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu h100, or --gpu \"80 GB\"");
   const std::vector<Way> ways = Ways(question).all();
   std::vector<SweepRow> rows(ways.size());
+  std::optional<Error> first_refused;
   run_on_workers(
       ways.size(), cores(),
       [&](std::size_t i) {
@@ -233,20 +239,15 @@ std::vector<SweepRow> meshes(const MeshQuestion& question,
           rows[i] = Planner(question, ways[i]).row();
         } catch (const Error& e) {
           rows[i].error = e.message();
+          if (i == 0) first_refused = e;
         }
       },
       [&](std::size_t done) {
         if (told) told(done, ways.size());
       });
-  if (std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
-    throw Error(rows.front().error, ErrorKind::usage);
-  std::erase_if(rows, [](const SweepRow& row) { return !row.figures; });
-  std::ranges::stable_sort(rows, {}, [](const SweepRow& row) {
-    const SweepFigures& f = *row.figures;
-    return std::tuple(!f.fits, f.fits ? -f.samples_per_second.value_or(0) : 0.0, f.fits ? 0 : f.device_bytes);
-  });
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].point = static_cast<std::int64_t>(i);
-  return rows;
+  if (first_refused && std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
+    throw Error(*first_refused);
+  return fitting_first(std::move(rows));
 }
 
 }  // namespace gpuplan

@@ -69,6 +69,11 @@ Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   if (s.data == DataParallel::fsdp && (s.offloads || s.reshards_root))
     refuse_stages("FSDP2 of stages is planned without offloading and with a root that is kept",
                   "leave out offload=true and reshard-root=true");
+  if (s.replicas > 1) refuse_stages("HSDP of stages was not recorded", "leave out replicate=, or --pp");
+  if (s.reduces_last)
+    refuse_stages("the schedule says when stages reduce: once all micro-batches are through", "leave out sync=last");
+  if (s.gradient_as_bucket_view || s.find_unused_parameters)
+    refuse_stages("stages are not planned with DDP", "leave out --bucket-view and --find-unused-parameters");
   s.reduces_last = s.data == DataParallel::fsdp;
   return s;
 }

@@ -169,6 +169,9 @@ TEST_CASE("what stages are not planned with is refused") {
   RunConfig old = run;
   old.pytorch = 208;
   CHECK_THROWS_AS(plan(old, model), Error);
+  Model frozen = model;
+  for (Node& node : frozen.layers) node.frozen = true;
+  CHECK_THROWS_WITH_AS(plan(run, frozen), doctest::Contains("nothing in it is trained"), Error);
   RunOptions resnet;
   resnet.model = "zoo:resnet50";
   CHECK_THROWS_AS(plan(run, load_model(resnet)), Error);
