@@ -7,16 +7,17 @@ namespace gpuplan::aten {
 
 namespace {
 
-// On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions and 512 bytes a multiprocessor
-// (aten/src/ATen/native/cuda/GroupMM.cu); others multiply group by group. Their products are of no rows in the
-// recordings, which know no router's choice: on a GPU each has cuBLAS's workspace for its time.
+// On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions, of which three lists of
+// strides begin at multiples of 16 bytes, and 512 bytes a multiprocessor (aten/src/ATen/native/cuda/GroupMM.cu); others
+// multiply group by group. Their products are of no rows in the recordings, which know no router's choice: on a GPU
+// each has cuBLAS's workspace for its time.
 OpaqueKernel product(const LayerBuilder& b, std::int64_t rows, const Shape& weights, DType dtype) {
-  constexpr std::int64_t kProblemBytes = 60, kWorkspaceOfMultiprocessor = 512;
+  constexpr std::int64_t kPointersAndSizes = 36, kStride = 8, kWorkspaceOfMultiprocessor = 512;
   ScratchProgram program;
   if (dtype == DType::bf16 && b.gpu().capability_major == 9) {
     ScratchWriter w(program);
     w.result();
-    w.allocate(weights[0] * kProblemBytes);
+    w.allocate(weights[0] * kPointersAndSizes + 3 * round_up(weights[0] * kStride, 16));
     w.allocate(b.gpu().sm_count * kWorkspaceOfMultiprocessor);
     w.release_all();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/deepspeed_memory.h"
@@ -14,10 +15,16 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-// Shards differ by how many rows a rank has of each dimension 0 that there is.
-Sizes shard_rows(const std::set<std::int64_t>& dimensions, const Strategy& strategy, std::int64_t rank) {
+// Shards differ by how many rows a rank has of each dimension 0 that there is, of experts or not.
+Sizes shard_rows(const std::set<std::pair<bool, std::int64_t>>& dimensions, const Strategy& strategy,
+                 std::int64_t rank) {
+  Strategy of_rank = strategy;
+  of_rank.rank = rank;
   Sizes rows;
-  for (const std::int64_t d : dimensions) rows.push_back(rows_of_rank(d, strategy.shards(), rank % strategy.shards()));
+  for (const auto& [of_experts, d] : dimensions) {
+    const Strategy::Group group = of_rank.group(of_experts);
+    rows.push_back(rows_of_rank(d, group.ranks, group.rank));
+  }
   return rows;
 }
 
@@ -34,11 +41,12 @@ Sizes part_sizes(const Graph& graph, const Strategy& strategy, std::int64_t rank
 }  // namespace
 
 std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, const Strategy& strategy) {
-  std::set<std::int64_t> dimensions;
+  std::set<std::pair<bool, std::int64_t>> dimensions;
   Sizes elements;
   for (const ParameterTensor& p : graph.parameters) {
     const Shape& shape = graph.tensor(p.tensor).shape;
-    dimensions.insert(shape.rank() == 0 ? 1 : shape[0]);
+    const bool of_experts = p.layer != kNone && graph.layers[index(p.layer)].dispatched;
+    dimensions.emplace(of_experts, shape.rank() == 0 ? 1 : shape[0]);
     if (p.trainable) elements.push_back(shape.elements());
   }
   const auto holds = [&](std::int64_t rank) -> Sizes {

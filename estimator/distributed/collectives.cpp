@@ -10,6 +10,7 @@ double ring_bytes(Collective what, double bytes, std::int64_t ranks) {
   switch (what) {
     case Collective::all_reduce: return 2 * (n - 1) / n * bytes;
     case Collective::reduce_scatter:
+    case Collective::all_to_all:
     case Collective::all_gather: return (n - 1) / n * bytes;
     case Collective::broadcast:
     case Collective::send: break;

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, send };
+enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, send, all_to_all };
 
 struct Link {
   double bytes_per_second = 0;  // in one direction

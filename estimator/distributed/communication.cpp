@@ -57,21 +57,24 @@ Gathered gathered_gradients(const Graph& graph) {
   return all;
 }
 
-// Of tensor parallelism's collectives, which are operations of the schedule.
-struct TensorBytes {
-  std::int64_t forward = 0, backward = 0, gathered = 0;
+// Of collectives that are operations of the schedule: tensor parallelism's, and of tokens that go to experts and back.
+struct OperationBytes {
+  std::int64_t forward = 0, backward = 0, gathered = 0, tokens_forward = 0, tokens_backward = 0;
 };
 
-TensorBytes tensor_bytes(const Schedule& schedule) {
-  TensorBytes bytes;
+OperationBytes operation_bytes(const Schedule& schedule) {
+  OperationBytes bytes;
   for (const ScheduledOp& step : schedule.ops) {
-    if (step.op != Operator::all_reduce && step.op != Operator::all_gather) continue;
+    const bool tokens = step.op == Operator::all_to_all;
+    if (step.op != Operator::all_reduce && step.op != Operator::all_gather && !tokens) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =
         in_place ? schedule.reads[index(step.reads.begin)] : schedule.allocated[index(step.allocates.begin)];
-    std::int64_t& sum = step.op == Operator::all_gather                    ? bytes.gathered
-                        : step.phase == Phase::backward && !step.recompute ? bytes.backward
-                                                                           : bytes.forward;
+    const bool backward = step.phase == Phase::backward && !step.recompute;
+    std::int64_t& sum = step.op == Operator::all_gather ? bytes.gathered
+                        : tokens                        ? (backward ? bytes.tokens_backward : bytes.tokens_forward)
+                        : backward                      ? bytes.backward
+                                                        : bytes.forward;
     sum += schedule.buffers[index(b)].bytes;
   }
   return bytes;
@@ -96,6 +99,25 @@ GatherCounts gather_counts(const Strategy& strategy, std::int64_t micro_batches)
   return counts;
 }
 
+// Of FSDP2's units, whole: those of experts, or the others.
+struct UnitBytes {
+  std::int64_t root = 0, forward = 0, backward = 0, reduced = 0;
+};
+
+UnitBytes unit_bytes(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
+                     const Strategy& strategy, bool of_experts) {
+  UnitBytes sum;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].of_experts != of_experts) continue;
+    const std::int64_t whole = gathered_bytes(graph, units[u], strategy);
+    if (u == 0) sum.root = whole;
+    sum.forward += whole;
+    if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) sum.backward += whole;
+    sum.reduced += reduced_bytes(graph, schedule, units[u], strategy);
+  }
+  return sum;
+}
+
 std::int64_t largest_parameter_type(const Graph& graph) {
   std::int64_t size = 0;
   for (const ParameterTensor& p : graph.parameters) size = std::max(size, size_of(graph.tensor(p.tensor).dtype));
@@ -105,7 +127,8 @@ std::int64_t largest_parameter_type(const Graph& graph) {
 }  // namespace
 
 std::string_view name_of(Collective collective) {
-  constexpr std::array<std::string_view, 5> names = {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "send"};
+  constexpr std::array<std::string_view, 6> names = {"all-reduce", "reduce-scatter", "all-gather",
+                                                     "broadcast",  "send",           "all-to-all"};
   return names[static_cast<std::size_t>(collective)];
 }
 
@@ -135,13 +158,17 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
       buffers += b.bytes;
 
-  const TensorBytes shared = tensor_bytes(schedule);
+  const OperationBytes shared = operation_bytes(schedule);
   const auto add_shared = [&](std::string_view what, Collective collective, std::int64_t bytes) {
     add_over(strategy.tensor, 1, what, collective, bytes * micro_batches, {});
   };
   add_shared("activations, forward", Collective::all_reduce, shared.forward);
   add_shared("activations, backward", Collective::all_reduce, shared.backward);
   add_shared("results of lm_head", Collective::all_gather, shared.gathered);
+  add_over(strategy.experts, 1, "tokens to experts, forward", Collective::all_to_all,
+           shared.tokens_forward * micro_batches, {});
+  add_over(strategy.experts, 1, "tokens to experts, backward", Collective::all_to_all,
+           shared.tokens_backward * micro_batches, {});
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:
@@ -182,22 +209,28 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     }
     case DataParallel::fsdp: {
       const GatherCounts gathers = gather_counts(strategy, micro_batches);
-      std::int64_t forward = 0, backward = 0, reduced = 0;
-      for (std::size_t u = 0; u < units.size(); ++u) {
-        const std::int64_t whole = gathered_bytes(graph, units[u], ranks);
-        forward += whole * (u == 0 && strategy.runs_stages() ? 1 : gathers.forward);  // its root is kept
-        if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) backward += whole;
-        reduced += reduced_bytes(graph, schedule, units[u], strategy);
-      }
-      Hidden hidden;
-      if (strategy.runs_stages()) hidden = {Phase::forward, gathered_bytes(graph, units.front(), ranks)};
-      add(kForwardGathersRow, Collective::all_gather, forward, hidden);
-      if (strategy.runs_stages()) hidden.beside = Phase::backward;
-      add(kBackwardGathersRow, Collective::all_gather, backward * gathers.backward, hidden);
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
-      add(kGradientsRow, Collective::reduce_scatter, reduced * reductions);
-      add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce,
-               reduced / ranks * reductions, {});
+      std::int64_t of_replicas = 0;
+      for (const bool of_experts : {false, true}) {
+        const UnitBytes sum = unit_bytes(graph, schedule, units, strategy, of_experts);
+        const std::int64_t group = strategy.group(of_experts).ranks, apart = of_experts ? strategy.experts : 1;
+        const std::int64_t root = strategy.runs_stages() ? sum.root : 0;  // it is kept
+        Hidden hidden;
+        if (strategy.runs_stages()) hidden = {Phase::forward, sum.root};
+        const auto add_units = [&](std::string_view what, Collective collective, std::int64_t bytes) {
+          add_over(group, strategy.tensor * apart, what, collective, bytes, hidden);
+        };
+        add_units(of_experts ? kForwardGathersOfExpertsRow : kForwardGathersRow, Collective::all_gather,
+                  root + (sum.forward - root) * gathers.forward);
+        if (strategy.runs_stages()) hidden.beside = Phase::backward;
+        add_units(of_experts ? kBackwardGathersOfExpertsRow : kBackwardGathersRow, Collective::all_gather,
+                  sum.backward * gathers.backward);
+        hidden = {};
+        add_units(of_experts ? kGradientsOfExpertsRow : kGradientsRow, Collective::reduce_scatter,
+                  sum.reduced * reductions);
+        of_replicas += sum.reduced / group * reductions;
+      }
+      add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce, of_replicas, {});
       break;
     }
   }

@@ -19,10 +19,14 @@ namespace gpuplan {
 // Rows that overlap with computing call by call (transfers.h).
 constexpr std::string_view kGradientsRow = "gradients", kForwardGathersRow = "parameters, forward",
                            kBackwardGathersRow = "parameters, backward", kReplicasRow = "gradients of replicas";
+// The same of experts that ranks share.
+constexpr std::string_view kGradientsOfExpertsRow = "gradients of experts",
+                           kForwardGathersOfExpertsRow = "experts, forward",
+                           kBackwardGathersOfExpertsRow = "experts, backward";
 
 struct CommunicationRow {
   std::string_view what;  // "gradients", "parameters, forward", "parameters, backward", "gradients of replicas",
-                          // "buffers", "activations, forward", "results of lm_head"
+                          // "buffers", "activations, forward", "results of lm_head", "tokens to experts, forward"
   Collective collective = Collective::all_reduce;
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received

@@ -14,14 +14,14 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
                      const RunConfig& run, CollectiveWriter& writer) {
   const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
   const DType stored = stored_type(t.dtype, strategy, run), reduced = strategy.reduce_type.value_or(t.dtype);
-  const std::int64_t elements = padded_shard_elements(t.shape, strategy.shards());
+  const ParameterTensor& p = graph.parameters[index(parameter)];
+  const std::int64_t elements = padded_shard_elements(t.shape, shard_group(graph, p, strategy).ranks);
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
-  m.is_partial = graph.parameters[index(parameter)].partial_elements > 0;
+  m.is_partial = p.partial_elements > 0;
   m.is_converted = stored != t.dtype;
   m.sums_converted = reduced != t.dtype;
-  const bool waits = run.micro_batches > 1 && strategy.reduces_last;
-  m.gradient_bytes = elements * size_of(waits ? reduced : t.dtype);
+  m.gradient_bytes = elements * size_of(reduced);
   m.summed_bytes = t.shape.elements() * size_of(reduced);
   const std::int32_t place = gradient_place(schedule, parameter);
   if (place != kNone) m.gradient = schedule.gradient_of[index(place)];
@@ -31,9 +31,11 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
 // A weight that is tied is emptied at each of its places, and the last one stays.
 void make_shard(const Graph& graph, const FsdpMember& m, const Strategy& strategy, const RunConfig& run,
                 CollectiveWriter& writer) {
-  const Tensor& t = graph.tensor(graph.parameters[index(m.parameter)].tensor);
+  const ParameterTensor& p = graph.parameters[index(m.parameter)];
+  const Tensor& t = graph.tensor(p.tensor);
+  const Strategy::Group group = shard_group(graph, p, strategy);
   const std::int64_t bytes =
-      shard_of(t.shape, strategy.shards(), strategy.shard()).elements() * size_of(stored_type(t.dtype, strategy, run));
+      shard_of(t.shape, group.ranks, group.rank).elements() * size_of(stored_type(t.dtype, strategy, run));
   const bool tied = std::ranges::find(graph.tied_shapes, t.shape) != graph.tied_shapes.end();
   std::int32_t again = 0;
   if (tied) {
@@ -95,7 +97,7 @@ std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule
                                     const Strategy& strategy, const RunConfig& run, CollectiveWriter& writer) {
   std::vector<FsdpBlocks> all;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    FsdpBlocks unit{&units[u], strategy.reshards(u, units.size()), {}};
+    FsdpBlocks unit{&units[u], strategy.reshards(u, units.size()), strategy.group(units[u].of_experts).ranks, {}};
     for (std::int32_t* slot :
          {&unit.gathered, &unit.reduced_from, &unit.reduced, &unit.converted, &unit.more, &unit.more_converted})
       *slot = writer.new_slot();

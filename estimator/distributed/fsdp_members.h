@@ -23,7 +23,7 @@ struct FsdpMember {
   std::int32_t there, cast;         // slots of a shard that comes from the host, and of that in the type of the gather
   std::int32_t summed;              // slot of its gradient over micro-batches, in the type of the reduction
   std::int64_t summed_bytes;        // of that, whole
-  std::int64_t gradient_bytes = 0;  // of a shard of the gradient as it is reduced from
+  std::int64_t gradient_bytes = 0;  // of a shard of the gradient as it is reduced
   BufferId gradient = kNone;        // none where it is frozen
   bool is_converted = false;        // it is gathered in another type than it is stored in
   bool is_partial = false;          // its gradient is summed over the ranks of tensor parallelism first
@@ -34,6 +34,7 @@ struct FsdpMember {
 struct FsdpBlocks {
   const FsdpUnit* of;
   bool reshards;
+  std::int64_t ranks;  // that share it
   std::vector<FsdpMember> members;
   std::int64_t shard_bytes = 0;                 // all members', as they are gathered
   std::int64_t reduced_bytes = 0;               // of those with a gradient, as they are reduced

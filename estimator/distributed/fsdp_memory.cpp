@@ -26,11 +26,12 @@ class FsdpWriter {
  public:
   FsdpWriter(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy, const RunConfig& run,
              const Gpu& gpu)
-      : schedules_(schedules), strategy_(strategy), run_(run), gpu_(gpu), ranks_(strategy.shards()) {
+      : schedules_(schedules), strategy_(strategy), run_(run), gpu_(gpu) {
     for (const Schedule& s : schedules) units_of_.push_back(fsdp_units(graph, s, strategy));
     table_ = writer_.new_slot();
     cast_ = writer_.new_slot();
     divided_ = writer_.new_slot();
+    quotient_ = writer_.new_slot();
     units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
     if (!strategy.offloads || strategy.loads_whole) write_construction(graph, units_, strategy, run, writer_);
   }
@@ -99,6 +100,7 @@ class FsdpWriter {
     writer_.unless_there(unit.members.front().whole, [&] { gather_shards(unit); });
   }
   void gather_shards(const FsdpBlocks& unit) {
+    if (unit.ranks == 1) return;
     std::int64_t cast = 0;
     for (const FsdpMember& m : unit.members)
       if (m.is_converted) cast += m.shard_bytes;
@@ -106,7 +108,7 @@ class FsdpWriter {
       bring(unit);
     else if (cast > 0)
       writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
-    writer_.allocate(unit.gathered, ranks_ * unit.shard_bytes, Category::parameters, kGatherStream);
+    writer_.allocate(unit.gathered, unit.ranks * unit.shard_bytes, Category::parameters, kGatherStream);
     writer_.free(cast_);
     for (const FsdpMember& m : unit.members) {
       writer_.free(m.there);
@@ -132,19 +134,33 @@ class FsdpWriter {
     writer_.unless_there(unit.members.front().whole, [&] { copy_gathered(unit); });
   }
   void copy_gathered(const FsdpBlocks& unit) {
+    if (unit.ranks == 1) return convert_alone(unit);
     std::int64_t blocks = 0;
     for (const FsdpMember& m : unit.members) {
-      writer_.allocate(m.whole, ranks_ * m.shard_bytes, Category::parameters);
+      writer_.allocate(m.whole, unit.ranks * m.shard_bytes, Category::parameters);
       blocks += blocks_of(m.shard_bytes);
     }
     const std::int64_t most = std::int64_t{gpu_.sm_count} * gpu_.max_threads_per_sm / kThreadsPerBlock * 2;
-    const std::int64_t rounds = (blocks * ranks_ + most - 1) / most;
+    const std::int64_t rounds = (blocks * unit.ranks + most - 1) / most;
     const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(rounds))));
-    const std::int64_t shards = std::min(root, ranks_);
+    const std::int64_t shards = std::min(root, unit.ranks);
     const std::int64_t tiles = (rounds + shards - 1) / shards;
     std::int64_t words = 1;
     for (const FsdpMember& m : unit.members) words += 4 + blocks_of(m.shard_bytes, tiles);
     table(words);
+  }
+
+  // What no other rank shares is copied, each parameter in the type of the policy while the one before is there
+  // (FSDPParamGroup.wait_for_unshard).
+  void convert_alone(const FsdpBlocks& unit) {
+    const FsdpMember* before = nullptr;
+    for (const FsdpMember& m : unit.members) {
+      if (m.is_converted) writer_.allocate(m.cast, m.shard_bytes, Category::parameters);
+      if (before != nullptr) writer_.free(before->cast);
+      writer_.allocate(m.whole, m.shard_bytes, Category::parameters);
+      before = &m;
+    }
+    if (before != nullptr) writer_.free(before->cast);
   }
 
   void table(std::int64_t words) {
@@ -165,7 +181,7 @@ class FsdpWriter {
       gather(unit);
       if (held != nullptr) writer_.free(held->gathered);
       copy_out(unit);
-      held = unit.members.empty() ? nullptr : &unit;
+      held = unit.members.empty() || unit.ranks == 1 ? nullptr : &unit;
     };
     writer_.at(Phase::forward, units_[0].of->forward.begin, [&] { unshard(units_[0]); });
     std::vector<const FsdpBlocks*> order;
@@ -211,8 +227,16 @@ class FsdpWriter {
         }
         prefetch(last);
       });
+    std::vector<const FsdpBlocks*> open;  // whose backward has begun, an inner one behind its block
+    const auto close = [&](std::int32_t step) {
+      for (; !open.empty() && open.back()->of->backward.end <= step; open.pop_back()) {
+        const FsdpBlocks& unit = *open.back();
+        writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
+      }
+    };
     for (std::size_t u = last; u >= 1; --u) {
       const FsdpBlocks& unit = units_[u];
+      close(unit.of->backward.begin);
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {
         if (unit.reshards) {
           if (u == last && !root_gathers) gather(unit);
@@ -221,10 +245,10 @@ class FsdpWriter {
         }
         prefetch(u - 1);
       });
-      if (unit.of->input_has_gradient)
-        writer_.at(Phase::backward, unit.of->backward.end, [&] { after_backward(unit); });
+      if (unit.of->input_has_gradient) open.push_back(&unit);
     }
     const auto end = static_cast<std::int32_t>(schedule_->ops.size());
+    close(end);
     writer_.at(Phase::backward, end, [&] {
       for (const FsdpBlocks& unit : units_)
         if (!unit.of->input_has_gradient) after_backward(unit);
@@ -279,7 +303,7 @@ class FsdpWriter {
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
     last_reduced_ = nullptr;
     if (unit.reduced_bytes == 0) return;
-    writer_.allocate(unit.reduced_from, ranks_ * unit.reduced_bytes, Category::gradients);
+    writer_.allocate(unit.reduced_from, unit.ranks * unit.reduced_bytes, Category::gradients);
     // _chunk_cat's table: six numbers a tensor, two more, and one a block.
     std::int64_t words = 2;
     for (const FsdpMember& m : unit.members)
@@ -304,6 +328,10 @@ class FsdpWriter {
     const std::int32_t reduced = goes ? unit.more : unit.reduced,
                        converted = goes ? unit.more_converted : unit.converted;
     writer_.allocate(reduced, unit.reduced_bytes, Category::gradients, kReduceStream);
+    if (unit.of->of_experts && unit.ranks == 1 && strategy_.experts > 1) {  // divided by set_gradient_divide_factor()'s
+      writer_.allocate(quotient_, unit.reduced_bytes, Category::gradients, kReduceStream);
+      writer_.free(quotient_);
+    }
     if (unit.converts_back)  // _to_dtype_if_needed(reduce_output, orig_dtype)
       writer_.allocate(converted, unit.kept_bytes, Category::gradients, held ? kAllReduceStream : kReduceStream);
     if (goes && unit.converts_back) writer_.free(converted);
@@ -320,11 +348,10 @@ class FsdpWriter {
   const Strategy& strategy_;
   const RunConfig& run_;
   const Gpu& gpu_;
-  std::int64_t ranks_;  // that share the model
   CollectiveWriter writer_;
   std::vector<FsdpBlocks> units_;
   Pass pass_{};
-  std::int32_t table_ = 0, cast_ = 0, divided_ = 0;  // slots; divided_: Accelerate's loss
+  std::int32_t table_ = 0, cast_ = 0, divided_ = 0, quotient_ = 0;  // slots; divided_: Accelerate's loss
   const FsdpBlocks* last_reduced_ = nullptr;
   std::vector<std::int32_t> held_;  // slots, until backward ends
 };

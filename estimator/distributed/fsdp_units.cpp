@@ -84,9 +84,51 @@ void add_ends(const Graph& graph, Blocks& blocks) {
   for (const std::string& name : tail) blocks.of_layer.emplace(name, last);
 }
 
+struct Units {
+  std::vector<FsdpUnit> all;
+  std::unordered_map<std::string, std::size_t> of_layer;  // by its path; those of the root are not there
+};
+
+// The root, then the blocks, each behind the experts within it: the order in which their forwards end, whose reverse
+// gathers them for backward.
+Units units_of(const Graph& graph, const Blocks& blocks) {
+  Units units;
+  units.all.emplace_back().input_has_gradient = false;
+  std::vector<std::size_t> places;  // of the blocks
+  for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
+    const std::size_t first = units.all.size();
+    for (const Layer& layer : graph.layers) {
+      if (!layer.dispatched) continue;
+      const auto block = blocks.of_layer.find(layer.name);
+      if (block == blocks.of_layer.end() || index(block->second) != b) continue;
+      units.of_layer.emplace(layer.name, units.all.size());
+      FsdpUnit& experts = units.all.emplace_back();
+      experts.path = layer.name;
+      experts.of_experts = true;
+    }
+    places.push_back(units.all.size());
+    for (std::size_t u = first; u < units.all.size(); ++u) units.all[u].within = places.back();
+    FsdpUnit& unit = units.all.emplace_back();
+    unit.path = blocks.paths[b];
+    unit.input_has_gradient = blocks.input_has_gradient[b] != 0;
+  }
+  for (const auto& [name, block] : blocks.of_layer) units.of_layer.emplace(name, places[index(block)]);
+  return units;
+}
+
 void include(Range& range, std::int32_t step) {
   if (range.begin == range.end) range.begin = step;
   range.end = step + 1;
+}
+
+// A unit is gathered for backward when the gradient of its result comes. Where the experts end a checkpointed block,
+// that is before their own backward has the block run again, and else when that runs them again.
+std::int32_t gradient_comes(const Schedule& schedule, const FsdpUnit& experts) {
+  std::int32_t step = experts.backward.begin;
+  while (step < experts.backward.end && schedule.ops[index(step)].recompute) ++step;
+  if (step == experts.backward.begin || !schedule.ops[index(step - 1)].recompute) return experts.backward.begin;
+  while (schedule.ops[index(step - 1)].recompute) --step;
+  return step;
 }
 
 std::int64_t padded_elements(const Tensor& t, std::int64_t ranks) {
@@ -98,7 +140,8 @@ const Tensor& parameter(const Graph& graph, std::int32_t number) {
 
 }  // namespace
 
-std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks) {
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy) {
+  const std::int64_t ranks = strategy.group(unit.of_experts).ranks;
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
     bytes += padded_elements(parameter(graph, p), ranks) * size_of(parameter(graph, p).dtype);
@@ -110,7 +153,7 @@ std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const F
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
     if (gradient_place(schedule, p) != kNone)
-      bytes += padded_elements(parameter(graph, p), strategy.shards()) *
+      bytes += padded_elements(parameter(graph, p), strategy.group(unit.of_experts).ranks) *
                size_of(strategy.reduce_type.value_or(parameter(graph, p).dtype));
   return bytes;
 }
@@ -127,16 +170,12 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
   if (strategy.wraps_ends && !blocks.paths.empty()) add_ends(graph, blocks);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
-  std::vector<FsdpUnit> units(1 + blocks.paths.size());
-  units[0].input_has_gradient = false;
-  for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
-    units[b + 1].path = blocks.paths[b];
-    units[b + 1].input_has_gradient = blocks.input_has_gradient[b] != 0;
-  }
+  auto [units, of_layer] = units_of(graph, blocks);
+  const std::unordered_map<std::string, std::size_t>& places = of_layer;
   const auto unit_of = [&](LayerId layer) -> std::size_t {
     if (layer == kNone) return 0;
-    const auto found = blocks.of_layer.find(graph.layers[index(layer)].name);
-    return found == blocks.of_layer.end() ? 0 : index(found->second) + 1;
+    const auto found = places.find(graph.layers[index(layer)].name);
+    return found == places.end() ? 0 : found->second;
   };
   for (std::size_t i = 0; i < graph.parameters.size(); ++i)
     units[unit_of(graph.parameters[i].layer)].parameters.push_back(static_cast<std::int32_t>(i));
@@ -155,9 +194,11 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
       // The root converts its inputs before it gathers.
       if (step.layer != kNone || units[0].forward.begin != units[0].forward.end) include(units[0].forward, at);
     }
-    const std::size_t unit = unit_of(step.layer);
-    if (unit != 0) include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);
+    for (std::size_t unit = unit_of(step.layer); unit != 0; unit = units[unit].within)
+      include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);
   }
+  for (FsdpUnit& unit : units)
+    if (unit.of_experts) unit.backward.begin = gradient_comes(schedule, unit);
   return units;
 }
 

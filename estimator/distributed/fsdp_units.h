@@ -20,19 +20,21 @@ struct FsdpUnit {
   std::vector<std::int32_t> parameters;  // of Graph::parameters, those of units within left out
   Range forward, backward;
   bool input_has_gradient = true;  // else its gradients are reduced when backward ends
+  bool of_experts = false;         // shared by the ranks that have the same experts
+  std::size_t within = 0;          // the unit that it is a part of, which has its steps, too; 0: the root
 };
 
 /// What a gather of the unit makes whole, and what is reduced of its gradients: shards padded to one size, of all
 /// ranks.
-std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks);
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy);
 std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit,
                            const Strategy& strategy);
 
 /// What is wrapped: the blocks of every repeat, or those that Strategy::unit_glob names. For build_graph().
 CheckpointConfig wrapped_blocks(const Strategy& strategy);
 
-/// The root first, then the units of `graph`, which was built with wrapped_blocks(), in the order they run. Throws
-/// Error, of kind usage, for a glob that no block matches.
+/// The root first, then the units of `graph`, which was built with wrapped_blocks(), in the order their forwards end.
+/// Throws Error, of kind usage, for a glob that no block matches.
 std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
 
 }  // namespace gpuplan

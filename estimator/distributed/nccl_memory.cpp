@@ -1,5 +1,7 @@
 #include "estimator/distributed/nccl_memory.h"
 
+#include <array>
+
 #include "estimator/base/integers.h"
 
 namespace gpuplan {
@@ -11,16 +13,23 @@ std::int64_t of_communicator(std::int64_t ranks) {
 }
 std::int64_t most_of_communicator(std::int64_t ranks) { return ranks < 2 ? 0 : kMostNcclBytes; }
 
+std::array<std::int64_t, 6> communicators(const Strategy& s) {
+  const std::int64_t of_experts = s.experts > 1 ? s.group(true).ranks : 1;
+  return {s.shards(), s.replicas, s.tensor, s.pipeline, s.experts, of_experts};
+}
+
 }  // namespace
 
 std::int64_t nccl_bytes(const Strategy& strategy) {
-  return of_communicator(strategy.shards()) + of_communicator(strategy.replicas) + of_communicator(strategy.tensor) +
-         of_communicator(strategy.pipeline);
+  std::int64_t bytes = 0;
+  for (const std::int64_t ranks : communicators(strategy)) bytes += of_communicator(ranks);
+  return bytes;
 }
 
 std::int64_t most_nccl_bytes(const Strategy& strategy) {
-  return most_of_communicator(strategy.shards()) + most_of_communicator(strategy.replicas) +
-         most_of_communicator(strategy.tensor) + most_of_communicator(strategy.pipeline);
+  std::int64_t bytes = 0;
+  for (const std::int64_t ranks : communicators(strategy)) bytes += most_of_communicator(ranks);
+  return bytes;
 }
 
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {

@@ -20,8 +20,8 @@ constexpr std::int64_t kNcclBytesOfTwo = std::int64_t{544} << 20, kNcclBytesOfMo
 /// (github.com/NVIDIA/nccl/issues/864).
 constexpr std::int64_t kMostNcclBytes = std::int64_t{2} << 30;
 
-/// Of the communicators of a rank: one for each of data, tensor and pipeline parallelism that has several ranks,
-/// and for data parallelism two where HSDP has replicas of shards.
+/// Of the communicators of a rank: one for each of data, tensor, pipeline and expert parallelism that has several
+/// ranks, one of those that share experts, and for data parallelism two where HSDP has replicas of shards.
 std::int64_t nccl_bytes(const Strategy& strategy);
 /// The same at most.
 std::int64_t most_nccl_bytes(const Strategy& strategy);

@@ -35,6 +35,23 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
     refuse("--amp fp16 scales gradients on the GPU, and CPUOffloadPolicy has them on the host", "--amp bf16");
 }
 
+// What transformers' expert parallelism was not compared with, or refuses.
+void refuse_experts(const RunConfig& run, const Strategy& strategy) {
+  if (run.clip_grad_norm)
+    refuse(
+        "PyTorch refuses clip_grad_norm_ of these gradients: \"All operands in aten.stack.default must have the same "
+        "mesh\"",
+        "leave out --clip-grad-norm");
+  if (run.pytorch != kNewestPyTorch)
+    refuse("--ep is what a transformers of PyTorch 2.15's time does", "leave out --pytorch");
+  if (run.autocast) refuse("--amp is not planned with --ep", "--fsdp param=bf16,reduce=fp32");
+  if (run.lora || run.weights != WeightFormat::as_computed)
+    refuse("adapters and stored weights are not planned with --ep", "leave out --lora and --weights");
+  if (strategy.offloads) refuse("offloading is not planned with --ep", "leave out offload=true");
+  if (run.like != Like::pytorch || run.kernels == Kernels::liger)
+    refuse("--like and --kernels are not planned with --ep", "leave them out");
+}
+
 // What a schedule of torch.distributed.pipelining was not compared with.
 void refuse_run_of_stages(const RunConfig& run) {
   if (run.mode == Mode::infer) refuse("--pp-schedule is planned for training", "leave out --mode infer");
@@ -80,12 +97,15 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
   if (fsdp) refuse_fsdp(run, strategy);
+  if (strategy.experts > 1) refuse_experts(run, strategy);
   if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
     refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
   if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
     refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
   RunConfig own = run;
   own.batch = run.batch / ranks;
+  own.expert_ranks = strategy.experts;
+  own.expert_load = strategy.expert_load;
   return own;
 }
 
@@ -96,6 +116,10 @@ bool by_definition(const RunConfig& run, const Strategy& strategy) {
                      run.weights == WeightFormat::as_computed && run.layout == MemoryFormat::contiguous;
   const bool known = run.optimizer.steps() && !run.optimizer.bitsandbytes && !run.optimizer.recorder;
   return !is_half(run.precision) || !plain || !known;
+}
+
+Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy) {
+  return strategy.group(parameter.layer != kNone && graph.layers[index(parameter.layer)].dispatched);
 }
 
 DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {
@@ -126,7 +150,8 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced
       Tensor& t = s.graph.tensor(p.tensor);
-      t.shape = shard_of(t.shape, strategy.shards(), strategy.shard());
+      const Strategy::Group group = shard_group(s.graph, p, strategy);
+      t.shape = shard_of(t.shape, group.ranks, group.rank);
       t.dtype = stored_type(t.dtype, strategy, run);
     }
   } else if (strategy.data == DataParallel::zero1) {

@@ -12,6 +12,9 @@ namespace gpuplan {
 /// for loops that are not planned with several GPUs.
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
 
+/// The ranks that share a parameter, by FSDP2.
+Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy);
+
 /// Whether DeepSpeed's stages are planned by definition, states shared in flat parts beside all else of one GPU, and
 /// not as they run: what deepspeed_memory.h and deepspeed_partitioned.h have no rule for.
 bool by_definition(const RunConfig& run, const Strategy& strategy);

@@ -13,6 +13,7 @@
 #include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/stage_model.h"
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/build.h"
 #include "estimator/graph/tensor_style.h"
@@ -76,7 +77,8 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
   const std::int64_t on_device = strategy.offloads ? 0 : 1;
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
-    const std::int64_t bytes = on_device * shard_of(t.shape, strategy.shards(), strategy.shard()).elements() *
+    const Strategy::Group group = shard_group(graph, p, strategy);
+    const std::int64_t bytes = on_device * shard_of(t.shape, group.ranks, group.rank).elements() *
                                size_of(stored_type(t.dtype, strategy, run));
     for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
   }
@@ -84,16 +86,26 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
 
 // Frozen parameters are there as the others are, in parts only where those are.
 StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
-  std::vector<Shape> shapes, frozen;
+  std::vector<Shape> shapes[2], frozen[2];  // of the experts that ranks share: the second
   std::int64_t elements = 0;
   for (const ParameterTensor& p : graph.parameters) {
     const Shape& shape = graph.tensor(p.tensor).shape;
-    (p.trainable ? shapes : frozen).push_back(shape);
+    const std::size_t of = p.layer != kNone && graph.layers[index(p.layer)].dispatched ? 1 : 0;
+    (p.trainable ? shapes : frozen)[of].push_back(shape);
     if (p.trainable) elements += shape.elements();
   }
   const std::int64_t size = size_of(run.precision);
-  StateBytes states = state_bytes(shapes, {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, strategy);
-  states.parameters = checked_add(states.parameters, state_bytes(frozen, {size, 0, 0}, strategy).parameters);
+  StateBytes states;
+  for (const std::size_t of : {0, 1}) {
+    if (shapes[of].empty() && frozen[of].empty()) continue;
+    const Strategy shared = of == 0 ? strategy : strategy.of_experts();
+    const StateBytes own =
+        state_bytes(shapes[of], {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, shared);
+    states.parameters = checked_add(states.parameters, own.parameters);
+    states.parameters = checked_add(states.parameters, state_bytes(frozen[of], {size, 0, 0}, shared).parameters);
+    states.gradients = checked_add(states.gradients, own.gradients);
+    states.optimizer_state = checked_add(states.optimizer_state, own.optimizer_state);
+  }
   return states;
 }
 
@@ -250,6 +262,9 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
     throw Error("fully_shard(reshard_after_forward=True) of the root was recorded with PyTorch 2.8 and later",
                 ErrorKind::usage)
         .help("2.6 keeps the root's parameters whatever is said: leave out reshard-root=true");
+  if (strategy.experts > 1 && !has_experts(model))
+    throw Error(model.name + " has no MixtureOfExperts whose experts --ep could share", ErrorKind::usage)
+        .help("leave out --ep; experts that an export spells out are planned by gpuplan shadow alone");
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;

@@ -46,6 +46,10 @@ struct Strategy {
   std::int64_t gpus = 1;      // in all: data * tensor * pipeline
   std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
   std::int64_t pipeline = 1;  // stages
+  /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
+  /// many times as many (token, expert) pairs the rank is sent as it sends.
+  std::int64_t experts = 1;
+  double expert_load = 1;
   PipelineSettings pipelining;
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;  // among those of data parallelism
@@ -86,6 +90,23 @@ struct Strategy {
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }
   std::int64_t shard() const { return rank % shards(); }
+  /// Over how many ranks FSDP2 shares a parameter, and which of them the rank is. Neighbours have different experts
+  /// (transformers' mesh of "efsdp" x "ep").
+  struct Group {
+    std::int64_t ranks = 1, rank = 0;
+  };
+  /// As if the ranks that have the same experts were alone.
+  Strategy of_experts() const {
+    Strategy s = *this;
+    s.gpus /= experts;
+    s.rank /= experts;
+    s.experts = 1;
+    return s;
+  }
+  Group group(bool of_experts) const {
+    const std::int64_t apart = of_experts ? experts : 1;
+    return {shards() / apart, shard() / apart};
+  }
   /// DeepSpeed's "reduce_bucket_size", and whether its stage is 2: gradients leave for the bucket as they come.
   std::int64_t reduce_bucket_elements = 500'000'000;
   bool partitions_gradients = true;

@@ -73,6 +73,10 @@ bool has_tensor_plan(const Model& model) {
          has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj") && !has_bare_parameter(model.layers);
 }
 
+bool has_experts(const Model& model) {
+  return has_call(model.layers, [](const Node&, const LayerCall& call) { return call.type == "MixtureOfExperts"; });
+}
+
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {
   std::vector<Variable> divided;
   const auto divide = [&](std::string_view name) {

@@ -16,6 +16,9 @@ namespace gpuplan {
 /// themselves.
 bool has_tensor_plan(const Model& model);
 
+/// Whether it has a MixtureOfExperts, whose experts ranks can share (--ep).
+bool has_experts(const Model& model);
+
 /// The variables that a rank has a part of, with its values: heads, those of keys and values, the MLP's width. Throws
 /// Error, of kind usage, where `ranks` do not divide them, or the vocabulary.
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks);

@@ -1,5 +1,8 @@
 #include "estimator/distributed/transfers.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "estimator/base/integers.h"
 #include "estimator/distributed/communication.h"
 #include "estimator/distributed/data_parallel_memory.h"
@@ -8,10 +11,10 @@ namespace gpuplan {
 namespace {
 
 // Gradients are copied into the buffer first.
-Transfer reduction(std::int32_t step, std::int64_t bytes, std::int32_t copies) {
+Transfer reduction(std::int32_t step, std::int64_t bytes, std::int32_t copies, std::string_view row = kGradientsRow) {
   Transfer send;
   send.step = step;
-  send.row = kGradientsRow;
+  send.row = row;
   send.bytes = bytes;
   send.after_operations = true;
   send.copied_bytes = bytes;
@@ -67,12 +70,15 @@ class FsdpTransfers {
     return static_cast<std::int32_t>(list_.size()) - 1;
   }
 
-  void gather(std::size_t unit, std::int32_t step, std::string_view row, std::int32_t after_copy) {
-    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_.shards());
+  void gather(std::size_t unit, std::int32_t step, Phase phase, std::int32_t after_copy) {
+    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_);
     if (bytes == 0) return;
     Transfer send;
     send.step = step;
-    send.row = row;
+    const bool forward = phase == Phase::forward;
+    send.row = units_[unit].of_experts ? (forward ? kForwardGathersOfExpertsRow : kBackwardGathersOfExpertsRow)
+               : forward               ? kForwardGathersRow
+                                       : kBackwardGathersRow;
     send.bytes = bytes;
     send.after_copy = after_copy;
     gathers_[unit] = add(send);
@@ -91,9 +97,12 @@ class FsdpTransfers {
 
   void forward() {
     std::int32_t last = kNone, before_last = kNone;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
+    std::vector<std::size_t> order(units_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t u) { return units_[u].forward.begin; });
+    for (const std::size_t u : order) {
       const std::int32_t step = units_[u].forward.begin;
-      gather(u, step, kForwardGathersRow, before_last);
+      gather(u, step, Phase::forward, before_last);
       const std::int32_t copied = copy_out(u, step);
       if (copied == kNone) continue;
       before_last = last;
@@ -105,24 +114,31 @@ class FsdpTransfers {
 
   void backward() {
     const std::size_t last = units_.size() - 1;
-    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.shards()) > 0;
+    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_) > 0;
     std::int32_t root_copied = kNone;
     if (root_gathers && strategy_.reshards_root) {
-      gather(0, units_[0].backward.begin, kBackwardGathersRow, kNone);
+      gather(0, units_[0].backward.begin, Phase::backward, kNone);
       root_copied = copy_out(0, units_[0].backward.begin);
     }
-    if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, kBackwardGathersRow, root_copied);
+    if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, Phase::backward, root_copied);
+    std::vector<const FsdpUnit*> open;  // whose backward has begun, an inner one behind its block
+    const auto close = [&](std::int32_t step) {
+      for (; !open.empty() && open.back()->backward.end <= step; open.pop_back())
+        reduce(*open.back(), open.back()->backward.end);
+    };
     for (std::size_t u = last; u >= 1; --u) {
       const std::int32_t begin = units_[u].backward.begin;
+      close(begin);
       std::int32_t copied = kNone;
       if (gathers_again(u)) {
-        if (u == last && !root_gathers) gather(u, begin, kBackwardGathersRow, kNone);
+        if (u == last && !root_gathers) gather(u, begin, Phase::backward, kNone);
         copied = copy_out(u, begin);
       }
-      if (gathers_again(u - 1)) gather(u - 1, begin, kBackwardGathersRow, copied);
-      if (units_[u].input_has_gradient) reduce(units_[u], units_[u].backward.end);
+      if (gathers_again(u - 1)) gather(u - 1, begin, Phase::backward, copied);
+      if (units_[u].input_has_gradient) open.push_back(&units_[u]);
     }
     const auto end = static_cast<std::int32_t>(schedule_.ops.size());
+    close(end);
     for (const FsdpUnit& unit : units_)
       if (!unit.input_has_gradient) reduce(unit, end);
     wait_for_reduction(end);
@@ -134,12 +150,12 @@ class FsdpTransfers {
     wait_for_reduction(step);
     const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_);
     if (bytes == 0) return;
-    reducing_ = add(reduction(step, bytes, 1));
+    reducing_ = add(reduction(step, bytes, 1, unit.of_experts ? kGradientsOfExpertsRow : kGradientsRow));
     if (strategy_.replicas < 2) return;
     Transfer sum;
     sum.step = step;
     sum.row = kReplicasRow;
-    sum.bytes = bytes / strategy_.shards();
+    sum.bytes = bytes / strategy_.group(unit.of_experts).ranks;
     summing_ = add(sum);
   }
 

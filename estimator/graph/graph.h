@@ -152,6 +152,7 @@ struct Layer {
   Range ops;                    // of Graph::forward_ops
   std::int64_t parameters = 0;  // elements owned by it
   bool module = true;           // false: the loss, frames
+  bool dispatched = false;      // experts that the ranks of expert parallelism share, within the layer before
 };
 
 /// What an autograd.Function keeps as an attribute of its own (`ctx.x = x`): backward lets nothing of it go, and it

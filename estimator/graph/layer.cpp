@@ -108,6 +108,22 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
   return trained_copy(t, name);
 }
 
+LayerId LayerBuilder::begin_part(std::string_view name, std::string_view type) {
+  Layer part;
+  part.name = graph_.layers[index(call_.layer)].name + "." + std::string(name);
+  part.type = type;
+  part.mark = graph_.layers[index(call_.layer)].mark;
+  part.ops.begin = size_of_vector(graph_.forward_ops);
+  part.dispatched = true;
+  graph_.layers.push_back(std::move(part));
+  return std::exchange(call_.layer, size_of_vector(graph_.layers) - 1);
+}
+
+void LayerBuilder::end_part(LayerId layer) {
+  graph_.layers[index(call_.layer)].ops.end = size_of_vector(graph_.forward_ops);
+  call_.layer = layer;
+}
+
 // A weight that is shared is that of an Embedding.
 TensorStyle LayerBuilder::tensor_style() const {
   if (run_.tensor_ranks == 1 || call_.layer == kNone) return TensorStyle::whole;

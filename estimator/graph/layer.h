@@ -298,6 +298,11 @@ class LayerBuilder {
   /// t.to(dtype): itself or a copy, with its node.
   TensorId cast(TensorId t, DType dtype);
 
+  /// What follows is of a module within the layer, a unit of its own where FSDP2 shares the experts; `type` of static
+  /// lifetime. Returns what end_part() goes back to.
+  LayerId begin_part(std::string_view name, std::string_view type);
+  void end_part(LayerId layer);
+
   /// Whether what follows has no gradient, as under torch.no_grad() or what is detached. Returns what was before.
   bool leave_grad(bool leave) { return std::exchange(without_grad_, leave); }
 

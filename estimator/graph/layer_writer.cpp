@@ -129,16 +129,20 @@ void LayerWriter::divide_loss(bool in_model) {
 void LayerWriter::convert_output() {
   const std::size_t ops = graph_.forward_ops.size();
   graph_.output = lowering_.builder().cast(graph_.output, DType::fp32);
-  if (graph_.forward_ops.size() > ops && !graph_.layers.empty())
-    graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
+  if (graph_.forward_ops.size() > ops && !graph_.layers.empty()) graph_.forward_ops.back().layer = last_layer();
 }
 
 // The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.
 void LayerWriter::end_autocast() {
   const std::size_t ops = graph_.forward_ops.size();
   lowering_.end_autocast();
-  if (graph_.forward_ops.size() > ops && !graph_.layers.empty())
-    graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
+  if (graph_.forward_ops.size() > ops && !graph_.layers.empty()) graph_.forward_ops.back().layer = last_layer();
+}
+
+// What follows a layer is not that of a part of it.
+LayerId LayerWriter::last_layer() const {
+  const auto last = std::ranges::find(graph_.layers.rbegin(), graph_.layers.rend(), false, &Layer::dispatched);
+  return static_cast<LayerId>(graph_.layers.rend() - last) - 1;
 }
 
 void LayerWriter::locals_die(std::span<const TensorId> held) {
@@ -146,7 +150,7 @@ void LayerWriter::locals_die(std::span<const TensorId> held) {
   Op op{Operator::locals_die, Marker{}, kNone, {}, {}};
   op.reads = graph_.append_operands(held);
   op.writes = {op.reads.end, op.reads.end};
-  op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);
+  op.layer = last_layer();
   graph_.forward_ops.push_back(op);
 }
 

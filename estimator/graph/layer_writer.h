@@ -58,6 +58,7 @@ class LayerWriter {
   std::vector<LayerBuilder::Returned> take_returned() { return lowering_.take_returned(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void locals_die(std::span<const TensorId> held);
+  LayerId last_layer() const;  // kNone where there is none yet
 
  private:
   struct Tie {

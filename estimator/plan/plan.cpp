@@ -37,6 +37,22 @@ void share_states(Report& report, const StateBytes& states) {
   report.warnings.emplace_back(kDeepSpeedWarning);
 }
 
+// FSDP2 cuts the first dimension, of which a rank's experts have as many as there are of them.
+void warn_of_padded_experts(const RankStep& step, std::vector<std::string>& warnings) {
+  const std::int64_t ranks = step.strategy.group(true).ranks;
+  for (const FsdpUnit& unit : step.units) {
+    if (!unit.of_experts || unit.parameters.empty()) continue;
+    const std::int64_t experts =
+        step.graph.tensor(step.graph.parameters[index(unit.parameters.front())].tensor).shape[0];
+    const std::int64_t padded = round_up(experts, ranks);
+    if (padded == experts) return;
+    warnings.push_back("the experts of a rank, " + std::to_string(experts) + ", are shared by " +
+                       std::to_string(ranks) + " ranks, and FSDP2 pads them to " + std::to_string(padded) +
+                       ": so much more is gathered and reduced");
+    return;
+  }
+}
+
 // Of several GPUs: what the rank keeps and sends. --runtime says what is beside the allocator in all, NCCL's buffers
 // too.
 void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
@@ -52,7 +68,8 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
         "gradients is not planned");
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
   if (step.strategy.data != DataParallel::fsdp) return;
-  rank.wrapped = std::ssize(step.units) - 1;  // without the root
+  rank.wrapped = std::ssize(step.units) - 1 - std::ranges::count(step.units, true, &FsdpUnit::of_experts);  // no root
+  if (step.strategy.experts > 1) warn_of_padded_experts(step, report.warnings);
   if (rank.wrapped == 0)
     report.warnings.emplace_back(
         "no block is wrapped by itself, so FSDP2 gathers all parameters at once and keeps them until backward ends: "

@@ -21,6 +21,7 @@ class GpusScreen : public StyledScreen {
     if (rank_.stage) out += stage();
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     if (s.is_deepspeed() && !by_definition(report_.run, s)) out += buckets();
+    if (s.experts > 1) out += experts();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
     if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
@@ -33,6 +34,15 @@ class GpusScreen : public StyledScreen {
   }
 
  private:
+  std::string experts() const {
+    const Strategy& s = rank_.strategy;
+    const Strategy::Group group = s.group(true);
+    return "  experts  1 of " + format_count(s.experts) + " parts, which " +
+           (group.ranks == 1 ? "no other rank has" : format_count(group.ranks) + " ranks share") + dot() + "is sent " +
+           (s.expert_load == 1 ? "as many tokens as it sends"
+                               : format_figure(s.expert_load) + " times as many tokens as it sends") +
+           ", assumed (--routing)\n";
+  }
   // Those of tensor parallelism are alike.
   std::string which_rank() const {
     const Strategy& s = rank_.strategy;
@@ -75,6 +85,7 @@ class GpusScreen : public StyledScreen {
     const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
+    if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;
@@ -106,8 +117,9 @@ class GpusScreen : public StyledScreen {
                                : rank_.wrapped == 1
                                    ? "1 block and the rest by themselves"
                                    : format_count(rank_.wrapped) + " blocks and the rest by themselves";
-    const std::string ends =
-        s.wraps_ends && rank_.wrapped > 0 ? " (the embedding and the head, too, as Accelerate)" : "";
+    const std::string ends = !s.wraps_ends || rank_.wrapped == 0 ? ""
+                             : s.experts > 1 ? " (experts, the embedding and the head by themselves, too)"
+                                             : " (the embedding and the head, too, as Accelerate)";
     const std::string types =
         (s.param_type ? dot() + "in " + std::string(name_of(*s.param_type)) : "") +
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");

@@ -71,6 +71,8 @@ Json parallel_json(const Report& report) {
           {"param_type", s.param_type ? Json(name_of(*s.param_type)) : Json(nullptr)},
           {"reduce_type", s.reduce_type ? Json(name_of(*s.reduce_type)) : Json(nullptr)},
           {"tensor_ranks", s.tensor},
+          {"expert_ranks", s.experts},
+          {"expert_load", s.expert_load},
           {"replicas", s.replicas},
           {"offload", s.offloads},
           {"differing_ranks", rank.differing},

@@ -169,8 +169,8 @@ class StepReader {
     (*this)(name, layer, op, outputs, saved, ops, locals, edges);
   }
   void read(Layer& of) {
-    auto& [name, type, mark, inputs, output, ops, parameters, module] = of;
-    (*this)(name, type, inputs, output, ops, parameters, module);
+    auto& [name, type, mark, inputs, output, ops, parameters, module, dispatched] = of;
+    (*this)(name, type, inputs, output, ops, parameters, module, dispatched);
   }
   void read(ParameterTensor& of) {
     auto& [tensor, name, layer, trainable, partial_elements] = of;

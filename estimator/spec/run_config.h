@@ -120,7 +120,11 @@ constexpr double kInitialScale = 65536;
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  std::int64_t tensor_ranks = 1;   // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  std::int64_t tensor_ranks = 1;  // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  /// That share the experts of each mixture, as transformers does it: every rank sends each of its (token, expert)
+  /// pairs to the rank that has the expert, and is sent `expert_load` times as many as it sends.
+  std::int64_t expert_ranks = 1;
+  double expert_load = 1;
   std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
   std::optional<StageOfRun> stage;
   DType precision = DType::fp32;     // of the whole model

@@ -105,7 +105,7 @@ def decoder_of(name, model_class):
 
 DECODERS = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM",
             "mistral": "MistralForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3": "Gemma3ForCausalLM",
-            "mixtral": "MixtralForCausalLM", "llama1b": "LlamaForCausalLM"}
+            "mixtral": "MixtralForCausalLM", "mixtral16": "MixtralForCausalLM", "llama1b": "LlamaForCausalLM"}
 MODELS = {name: decoder_of(name, model_class) for name, model_class in DECODERS.items()} | {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 
@@ -117,6 +117,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
+    ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), lora8 (of DeepSpeed: peft's, of rank 8 beside every linear layer)
@@ -186,6 +187,38 @@ def shard_ends(model, reshards, more):
     fully_shard([norm, embedding, head] if tied else [norm, head], reshard_after_forward=False, **more)
 
 
+def route(pairs, ranks, load):
+    """What routers choose is not known on an imagined GPU: each rank is sent `load` % of the pairs that it sends."""
+    as_list = torch.Tensor.tolist
+
+    def sizes(tensor):
+        if tensor.is_cuda and tensor.dtype == torch.int64 and tensor.shape == (2, ranks):
+            tensor.cpu()
+            return [[pairs // ranks] * ranks, [pairs * load // 100 // ranks] * ranks]
+        return as_list(tensor)
+
+    torch.Tensor.tolist = sizes
+
+
+def with_experts(name, kind, size):
+    """As transformers distributes a model whose experts are shared over `ep` of the ranks (DistributedConfig)."""
+    from transformers.distributed.configuration_utils import DistributedConfig
+    from transformers.distributed.utils import initialize_distributed_mesh
+    with torch.device("meta"):
+        model, _, batch = MODELS[name]()
+    if "block" in kind:
+        model.gradient_checkpointing_enable()
+    route(size * 1024 * model.config.num_experts_per_tok, kind.number("ep"), kind.number("load", 100))
+    replicas = kind.number("hsdp")
+    config = DistributedConfig(dp_replicate_size=replicas, fsdp_size=dist.get_world_size() // replicas, ep_size=kind.number("ep"),
+                               fsdp_mixed_precision=bool(kind.policy))
+    _, meshes = initialize_distributed_mesh(config)
+    model = type(model).maybe_distribute_model(model, config, meshes)
+    model.to_empty(device="cuda")
+    model.tie_weights()
+    return model, batch
+
+
 def sharded(name, kind):
     with torch.device("meta"):
         model, blocks, batch = MODELS[name]()
@@ -225,7 +258,9 @@ def sharded(name, kind):
     return model, batch
 
 
-def wrapped(name, kind, local_rank):
+def wrapped(name, kind, local_rank, size):
+    if "ep" in kind:
+        return with_experts(name, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
     with torch.device("cuda"):
@@ -298,7 +333,7 @@ def main():
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     else:
-        model, make_batch = wrapped(name, kind, local_rank)
+        model, make_batch = wrapped(name, kind, local_rank, size)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):

@@ -84,7 +84,9 @@ Strategy strategy_of(const json& r) {
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.loads_whole = kind.way == "accelerate";
   s.as_accelerate = kind.way == "accelerate";
-  s.wraps_ends = kind.has("ends") || s.as_accelerate;
+  s.experts = kind.number("ep");
+  s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
+  s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
   s.replicas = kind.number("hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");

@@ -8,6 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/workers.h"
@@ -38,6 +39,7 @@ std::string flags_of(const Way& way, const std::string& micro_batches) {
   add("--tp", way.several.tensor);
   add("--pp", way.several.pipeline);
   add("--pp-schedule", way.several.pipeline_schedule);
+  add("--ep", way.several.experts);
   add("--zero", way.several.zero);
   add("--fsdp", way.several.fsdp);
   add("--checkpoint", way.checkpoint);
@@ -52,6 +54,9 @@ class Ways {
 
   std::vector<Way> all() {
     add_data_parallel();
+    if (has_experts(load_model(question_.run)))
+      for (std::int64_t ranks = 2; ranks <= gpus_; ranks *= 2)
+        if (gpus_ % ranks == 0) add_experts(ranks);
     for (std::int64_t ranks = 2; ranks <= std::min(gpus_, base_.gpus_per_node); ranks *= 2)
       if (gpus_ % ranks == 0) add_layers(ranks);
     for (std::int64_t ranks = 1; ranks <= std::min(gpus_, base_.gpus_per_node); ranks *= 2)
@@ -104,6 +109,14 @@ class Ways {
     SeveralGpusOptions several = question_.several;
     several.tensor = tensor;
     if (several.fsdp.empty()) add(std::move(several));
+  }
+
+  // Each has some of the experts; transformers says what is resharded.
+  void add_experts(std::int64_t ranks) {
+    if (says("reshard")) return;
+    SeveralGpusOptions several = sharded("");
+    several.experts = std::to_string(ranks);
+    add(std::move(several));
   }
 
   void add_pipeline(std::int64_t stages, std::int64_t ranks) {

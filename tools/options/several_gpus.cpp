@@ -27,6 +27,8 @@ void need_gpus(const SeveralGpusOptions& o) {
                                                 {"--bucket-view", o.bucket_view},
                                                 {"--find-unused-parameters", o.find_unused},
                                                 {"--tp", !o.tensor.empty()},
+                                                {"--ep", !o.experts.empty()},
+                                                {"--routing", !o.routing.empty()},
                                                 {"--pp", !o.pipeline.empty()},
                                                 {"--no-reshard", o.keep_unsharded},
                                                 {"--gpus-per-node", !o.gpus_per_node.empty()},
@@ -89,6 +91,10 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
+  add_flag(command, "--ep", o.experts, "N",
+           "Expert parallelism: ranks of FSDP2 that have some of the experts each, as transformers does it");
+  add_flag(command, "--routing", o.routing, "FACTOR",
+           "With --ep, how many times as many (token, expert) pairs the rank is sent as it sends (1)");
   add_flag(command, "--pp", o.pipeline, "N",
            "Pipeline parallelism: stages; of a GPT by Megatron-LM's formulas, else with --pp-schedule");
   add_flag(command, "--pp-schedule", o.pipeline_schedule, "1f1b|gpipe,KEY=VALUE,...", kPipelineHelp);
@@ -156,6 +162,31 @@ void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
 
 }  // namespace
 
+namespace {
+
+// transformers' DistributedConfig(fsdp_size, ep_size).
+void share_experts(const SeveralGpusOptions& o, Strategy& s) {
+  if (o.experts.empty()) throw Error("--routing needs --ep", ErrorKind::usage).help("for example --ep 8");
+  s.experts = whole_number("--ep", o.experts, 1, kMostGpus);
+  if (s.experts == 1) return;
+  if (s.data != DataParallel::fsdp)
+    throw Error("--ep is planned with FSDP2 over the same ranks", ErrorKind::usage).help("--zero fsdp");
+  if (s.tensor > 1 || s.pipeline > 1)
+    throw Error("--ep is not planned with --tp and --pp", ErrorKind::usage).help("leave them out");
+  if (o.as_accelerate || !o.wrap.empty() || !s.unit_glob.empty() || !s.reshard_after_forward || s.keeps_last_block ||
+      s.reshards_root)
+    throw Error("with --ep transformers says what is wrapped and resharded", ErrorKind::usage)
+        .help("leave out --accelerate, --wrap, --no-reshard and their forms in --fsdp");
+  if (s.shards() % s.experts != 0)
+    throw Error("--ep " + std::to_string(s.experts) + " does not divide the " + std::to_string(s.shards()) +
+                    " ranks that share the model",
+                ErrorKind::usage);
+  constexpr double kMostLoad = 1e4;
+  if (!o.routing.empty()) s.expert_load = amount("--routing", o.routing, kMostLoad);
+}
+
+}  // namespace
+
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   if (o.gpus.empty()) {
     need_gpus(o);
@@ -182,7 +213,9 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
-  s.as_accelerate = s.wraps_ends = s.loads_whole = o.as_accelerate;
+  if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
+  s.as_accelerate = s.loads_whole = o.as_accelerate;
+  s.wraps_ends = o.as_accelerate || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);

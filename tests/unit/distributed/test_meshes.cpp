@@ -25,13 +25,11 @@ MeshQuestion question_of(const char* model, const char* gpus, const char* batch)
 // Of flags that all have a value.
 std::pair<RunOptions, SeveralGpusOptions> with_flags(const MeshQuestion& question, const std::string& flags) {
   auto [run, several] = std::pair{question.run, question.several};
-  const std::map<std::string, std::string*> places = {{"--tp", &several.tensor},
-                                                      {"--pp", &several.pipeline},
-                                                      {"--pp-schedule", &several.pipeline_schedule},
-                                                      {"--zero", &several.zero},
-                                                      {"--fsdp", &several.fsdp},
-                                                      {"--checkpoint", &run.checkpoint},
-                                                      {"--micro-batches", &run.micro_batches}};
+  const std::map<std::string, std::string*> places = {
+      {"--tp", &several.tensor},         {"--ep", &several.experts},
+      {"--pp", &several.pipeline},       {"--pp-schedule", &several.pipeline_schedule},
+      {"--zero", &several.zero},         {"--fsdp", &several.fsdp},
+      {"--checkpoint", &run.checkpoint}, {"--micro-batches", &run.micro_batches}};
   std::istringstream words(flags);
   for (std::string flag; words >> flag;) words >> *places.at(flag);
   return {run, several};
