@@ -210,6 +210,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
     move_adapters(*loop.rank, blocks);
   else
     add_adapters(graph, run.precision, blocks);
+  if (graph.adapters.size() + graph.saved_modules.size() > 0) collectives.run_construction(graph.model_storage.size());
   if (channels_last)
     for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
   optimizer.run(loop.rank->optimizer.construction, OptimizerPart::construction);

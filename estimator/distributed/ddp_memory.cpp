@@ -49,6 +49,22 @@ std::vector<GradientSize> trained(const Graph& graph) {
   return sizes;
 }
 
+// reducer.cpp, verify_params_across_processes: how many parameters are trained, here and on each rank, then their sizes
+// and strides, which rank 0 sends.
+void compare_parameters(CollectiveWriter& writer, const Graph& graph, std::int64_t ranks) {
+  std::int64_t numbers = 0;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) numbers += 2 * graph.tensor(p.tensor).shape.rank();
+  std::vector<std::int32_t> slots;
+  const auto make = [&](std::int64_t bytes) {
+    slots.push_back(writer.new_slot());
+    writer.allocate(slots.back(), bytes, Category::scratch);
+  };
+  for (std::int64_t rank = -1; rank < ranks; ++rank) make(size_of(DType::int64));
+  make(numbers * size_of(DType::int64));
+  for (const std::int32_t slot : slots) writer.free(slot);
+}
+
 std::int64_t first_limit(const Strategy& strategy) {
   return strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
 }
@@ -151,6 +167,7 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
     }
   };
   const Range construction = writer.written([&] {
+    compare_parameters(writer, graph, strategy.ranks());
     std::vector<GradientSize> state;
     for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_tensor(graph, p.tensor));
     state.insert(state.end(), buffers.begin(), buffers.end());

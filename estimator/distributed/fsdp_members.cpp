@@ -13,8 +13,8 @@ namespace {
 FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t parameter, const Strategy& strategy,
                      const RunConfig& run, CollectiveWriter& writer) {
   const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
-  const DType stored = stored_type(t.dtype, strategy, run), reduced = strategy.reduce_type.value_or(t.dtype);
   const ParameterTensor& p = graph.parameters[index(parameter)];
+  const DType stored = stored_type(graph, p, strategy, run), reduced = strategy.reduce_type.value_or(t.dtype);
   const std::int64_t elements = padded_shard_elements(t.shape, shard_group(graph, p, strategy).ranks);
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
@@ -35,7 +35,7 @@ void make_shard(const Graph& graph, const FsdpMember& m, const Strategy& strateg
   const Tensor& t = graph.tensor(p.tensor);
   const Strategy::Group group = shard_group(graph, p, strategy);
   const std::int64_t bytes =
-      shard_of(t.shape, group.ranks, group.rank).elements() * size_of(stored_type(t.dtype, strategy, run));
+      shard_of(t.shape, group.ranks, group.rank).elements() * size_of(stored_type(graph, p, strategy, run));
   const bool tied = std::ranges::find(graph.tied_shapes, t.shape) != graph.tied_shapes.end();
   std::int32_t again = 0;
   if (tied) {
@@ -54,14 +54,15 @@ void make_shard(const Graph& graph, const FsdpMember& m, const Strategy& strateg
 // fsdp2_load_full_state_dict(): what comes from the rank that has read it, then the shard. On other ranks a name holds
 // the last one until the next one is there. A tied weight comes once more, in a slot that is returned.
 std::int32_t load_whole(const Graph& graph, const Strategy& strategy, const RunConfig& run, CollectiveWriter& writer) {
-  std::vector<char> is_parameter(graph.tensors.size(), 0);
-  for (const ParameterTensor& p : graph.parameters) is_parameter[index(p.tensor)] = 1;
+  std::vector<const ParameterTensor*> parameter_of(graph.tensors.size(), nullptr);
+  for (const ParameterTensor& p : graph.parameters) parameter_of[index(p.tensor)] = &p;
   std::int32_t whole = writer.new_slot(), last = writer.new_slot();
   const std::int32_t shard = writer.new_slot();
   for (std::size_t i = 0; i < graph.model_storage.size(); ++i) {
-    if (is_parameter[index(graph.model_storage[i])] == 0) continue;
-    const Tensor& t = graph.tensor(graph.model_storage[i]);
-    const std::int64_t size = size_of(stored_type(t.dtype, strategy, run));
+    const ParameterTensor* const parameter = parameter_of[index(graph.model_storage[i])];
+    if (parameter == nullptr) continue;
+    const Tensor& t = graph.tensor(parameter->tensor);
+    const std::int64_t size = size_of(stored_type(graph, *parameter, strategy, run));
     const auto point = [&](std::size_t made, const auto& write) {
       writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), writer.written(write)});
     };
@@ -83,7 +84,8 @@ std::int32_t load_whole(const Graph& graph, const Strategy& strategy, const RunC
     for (const ParameterTensor& p : graph.parameters) {
       const Tensor& t = graph.tensor(p.tensor);
       if (std::ranges::find(graph.tied_shapes, t.shape) != graph.tied_shapes.end())
-        writer.allocate(whole, t.shape.elements() * size_of(stored_type(t.dtype, strategy, run)), Category::parameters);
+        writer.allocate(whole, t.shape.elements() * size_of(stored_type(graph, p, strategy, run)),
+                        Category::parameters);
     }
     writer.free(last);
   });
@@ -109,7 +111,8 @@ std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule
         const DType reduced = strategy.reduce_type.value_or(type);
         unit.reduced_bytes += m.shard_bytes / size_of(type) * size_of(reduced);
         unit.kept_bytes += m.stored_bytes;
-        unit.converts_back = unit.converts_back || reduced != stored_type(type, strategy, run);
+        unit.converts_back =
+            unit.converts_back || reduced != stored_type(graph, graph.parameters[index(p)], strategy, run);
       }
       unit.members.push_back(m);
     }

@@ -30,7 +30,6 @@ class FsdpWriter {
     for (const Schedule& s : schedules) units_of_.push_back(fsdp_units(graph, s, strategy));
     table_ = writer_.new_slot();
     cast_ = writer_.new_slot();
-    divided_ = writer_.new_slot();
     quotient_ = writer_.new_slot();
     units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
     if (!strategy.offloads || strategy.loads_whole) write_construction(graph, units_, strategy, run, writer_);
@@ -212,11 +211,6 @@ class FsdpWriter {
 
   void backward() {
     const std::size_t last = units_.size() - 1;
-    const auto begin = std::ranges::find(schedule_->ops, Phase::backward, &ScheduledOp::phase) - schedule_->ops.begin();
-    if (strategy_.as_accelerate)
-      writer_.at(Phase::backward, static_cast<std::int32_t>(begin), [&] {
-        writer_.allocate(divided_, schedule_->buffers[index(schedule_->loss)].bytes, Category::scratch);
-      });
     const bool root_gathers = !units_[0].members.empty();
     if (root_gathers)
       writer_.at(Phase::backward, units_[0].of->backward.begin, [&] {
@@ -236,6 +230,7 @@ class FsdpWriter {
     };
     for (std::size_t u = last; u >= 1; --u) {
       const FsdpBlocks& unit = units_[u];
+      if (!runs_backward(unit)) continue;
       close(unit.of->backward.begin);
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {
         if (unit.reshards) {
@@ -253,9 +248,12 @@ class FsdpWriter {
       for (const FsdpBlocks& unit : units_)
         if (!unit.of->input_has_gradient) after_backward(unit);
       end_reductions();
-      writer_.free(divided_);
+      for (const FsdpBlocks& unit : units_)  // "a mistargeted unshard" (FSDPParamGroup.finalize_backward)
+        if (!runs_backward(unit)) writer_.free(unit.gathered);
     });
   }
+  // One that is frozen and given no gradient is gathered before it would begin, and that is all.
+  static bool runs_backward(const FsdpBlocks& unit) { return unit.of->backward.begin != unit.of->backward.end; }
 
   void end_reductions() {
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
@@ -351,7 +349,7 @@ class FsdpWriter {
   CollectiveWriter writer_;
   std::vector<FsdpBlocks> units_;
   Pass pass_{};
-  std::int32_t table_ = 0, cast_ = 0, divided_ = 0, quotient_ = 0;  // slots; divided_: Accelerate's loss
+  std::int32_t table_ = 0, cast_ = 0, quotient_ = 0;  // slots
   const FsdpBlocks* last_reduced_ = nullptr;
   std::vector<std::int32_t> held_;  // slots, until backward ends
 };

@@ -55,6 +55,16 @@ bool is_tied(const Graph& graph, const ParameterTensor& p) {
   return std::ranges::find(graph.tied_shapes, shape) != graph.tied_shapes.end();
 }
 
+// Accelerate looks for the norm among the children of the model that it is given (_find_final_norm), which within
+// peft's are none: the root has it then.
+void leave_norm(const Graph& graph, std::vector<std::string>& tail) {
+  if (std::ranges::none_of(graph.parameters, &ParameterTensor::adapter)) return;
+  const ParameterTensor& last =
+      *std::ranges::find(graph.parameters.rbegin(), graph.parameters.rend(), false, &ParameterTensor::adapter);
+  const std::string& head = graph.layers[index(last.layer)].name;
+  std::erase_if(tail, [&](const std::string& name) { return name != head && !name.starts_with(head + "."); });
+}
+
 // Accelerate's units beside the blocks (utils/fsdp_utils.py, fsdp2_prepare_model): the embedding before them, unless it
 // is tied, and the norm and the head behind them.
 void add_ends(const Graph& graph, Blocks& blocks) {
@@ -69,6 +79,7 @@ void add_ends(const Graph& graph, Blocks& blocks) {
     else if (layer.type == "Embedding" && (embedding == nullptr || elements(*embedding) < elements(p)))
       embedding = &p;
   }
+  leave_norm(graph, tail);
   const bool tied = embedding != nullptr && is_tied(graph, *embedding);
   if (embedding != nullptr && !tied) {
     for (auto& [name, block] : blocks.of_layer) ++block;
@@ -191,8 +202,9 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
     if (step.phase == Phase::backward) {
       if (!of_loss || (in_model_loss && step.layer != kNone)) include(units[0].backward, at);
     } else if (step.phase == Phase::forward) {
-      // The root converts its inputs before it gathers.
-      if (step.layer != kNone || units[0].forward.begin != units[0].forward.end) include(units[0].forward, at);
+      // The root converts its inputs before it gathers, and what it returns when it is through.
+      const bool begun = units[0].forward.begin != units[0].forward.end, converts = step.op == Operator::to;
+      if (step.layer != kNone || (begun && !converts)) include(units[0].forward, at);
     }
     for (std::size_t unit = unit_of(step.layer); unit != 0; unit = units[unit].within)
       include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);

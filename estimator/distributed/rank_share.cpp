@@ -122,8 +122,11 @@ Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter
   return strategy.group(parameter.layer != kNone && graph.layers[index(parameter.layer)].dispatched);
 }
 
-DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run) {
-  return strategy.param_type && computed == *strategy.param_type ? run.precision : computed;
+DType stored_type(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy,
+                  const RunConfig& run) {
+  const DType computed = graph.tensor(parameter.tensor).dtype;
+  if (!strategy.param_type || computed != *strategy.param_type) return computed;
+  return parameter.adapter ? adapter_type(run.precision) : run.precision;
 }
 
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy) {
@@ -152,7 +155,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
       Tensor& t = s.graph.tensor(p.tensor);
       const Strategy::Group group = shard_group(s.graph, p, strategy);
       t.shape = shard_of(t.shape, group.ranks, group.rank);
-      t.dtype = stored_type(t.dtype, strategy, run);
+      t.dtype = stored_type(graph, p, strategy, run);
     }
   } else if (strategy.data == DataParallel::zero1) {
     std::vector<std::int64_t> elements;

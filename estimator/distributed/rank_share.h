@@ -27,8 +27,8 @@ struct SteppedShare {
 };
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy);
 
-/// Of a parameter that the graph computes in a type: the one that its shard has, which is the run's where a policy of
-/// FSDP2 gathers in another.
-DType stored_type(DType computed, const Strategy& strategy, const RunConfig& run);
+/// The type that the shard of a parameter has: that of what the graph computes with, or, where a policy of FSDP2
+/// gathers in another, the run's, or that of adapters beside it.
+DType stored_type(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy, const RunConfig& run);
 
 }  // namespace gpuplan

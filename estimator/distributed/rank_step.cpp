@@ -79,7 +79,7 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
     const Tensor& t = graph.tensor(p.tensor);
     const Strategy::Group group = shard_group(graph, p, strategy);
     const std::int64_t bytes = on_device * shard_of(t.shape, group.ranks, group.rank).elements() *
-                               size_of(stored_type(t.dtype, strategy, run));
+                               size_of(stored_type(graph, p, strategy, run));
     for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
   }
 }
@@ -142,9 +142,12 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
   if (strategy.data == DataParallel::fsdp && strategy.param_type) {
     computed.given_type = computed.buffer_type = run.precision;
     computed.precision = *strategy.param_type;
+    computed.converts_adapters = true;
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
+  computed.divides_loss = strategy.as_accelerate;
+  if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
   const bool sums =
       strategy.data == DataParallel::fsdp && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
@@ -178,15 +181,13 @@ void share_step(RankStep& step) {
   const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
   const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none || runs_deepspeed;
   // Adapters are moved to the GPU with their modules, but beside a model that zero.Init has made.
-  const std::vector<TensorId> adapters =
-      runs_deepspeed ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
+  const std::vector<TensorId> adapters = on_meta ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
+  if (on_meta) step.graph.saved_modules.clear();
   if (on_meta) order_by_module(step.graph);
   if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
     std::stable_partition(step.graph.model_storage.begin(), step.graph.model_storage.end(),
                           [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
-    if (strategy.as_accelerate && strategy.param_type)  // MixedPrecisionPolicy(output_dtype=...)
-      for (Schedule& s : step.micro_batches.schedules) s.buffers[index(s.loss)].bytes = size_of(*strategy.param_type);
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
     step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);

@@ -162,6 +162,7 @@ class GraphBuilder {
     const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
+    if (trains && in_model && run_.returned_loss) layers_.convert_loss(*run_.returned_loss);
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (trains && run_.stage && !run_.stage->last) {  // backward begins with what the next stage sends
       graph_.loss = graph_.output;
@@ -175,6 +176,7 @@ class GraphBuilder {
     if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
     if (run_.evaluates) return keep_loss_with_output();
     if (run_.stage) return;  // its schedule divides gradients once they are summed, in place
+    if (run_.divides_loss) return layers_.divide_loss_outside();
     if (accelerated || (run_.micro_batches > 1 && run_.like == Like::pytorch && !run_.in_engine))
       layers_.divide_loss(in_model || accelerated);
   }

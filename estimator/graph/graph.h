@@ -204,6 +204,7 @@ struct ParameterTensor {
   /// Elements of a gradient that is DTensor's Partial: of the whole parameter, summed over the ranks of tensor
   /// parallelism whenever it is read; 0: it is none.
   std::int64_t partial_elements = 0;
+  bool adapter = false;  // peft's, beside a layer
 };
 
 /// Weights that a module's constructor copied into one storage, of which they are views since.

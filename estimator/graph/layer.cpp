@@ -95,7 +95,8 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
   const bool trainable = !call_.frozen && is_floating(dtype);
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = graph_.tensor(t).of_trained = trainable;
-  graph_.parameters.push_back({t, name, call_.layer, trainable});
+  graph_.parameters.push_back(
+      {.tensor = t, .name = name, .layer = call_.layer, .trainable = trainable, .adapter = adapter});
   (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
   layer.parameters = checked_add(layer.parameters, shape.elements());

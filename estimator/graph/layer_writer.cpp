@@ -126,6 +126,28 @@ void LayerWriter::divide_loss(bool in_model) {
   if (in_model) graph_.model_loss = loss;
 }
 
+// What is done to the loss outside of every module.
+void LayerWriter::leave_modules(std::size_t ops, std::size_t nodes) {
+  for (std::size_t i = ops; i < graph_.forward_ops.size(); ++i) graph_.forward_ops[i].layer = kNone;
+  for (std::size_t i = nodes; i < graph_.nodes.size(); ++i) {
+    AutogradNode& node = graph_.nodes[i];
+    node.layer = kNone;
+    for (std::int32_t o = node.ops.begin; o < node.ops.end; ++o) graph_.backward_ops[index(o)].layer = kNone;
+  }
+}
+
+void LayerWriter::convert_loss(DType type) {
+  const std::size_t ops = graph_.forward_ops.size(), nodes = graph_.nodes.size();
+  graph_.loss = lowering_.builder().cast(graph_.loss, type);
+  leave_modules(ops, nodes);
+}
+
+void LayerWriter::divide_loss_outside() {
+  const std::size_t ops = graph_.forward_ops.size(), nodes = graph_.nodes.size();
+  divide_loss(true);
+  leave_modules(ops, nodes);
+}
+
 void LayerWriter::convert_output() {
   const std::size_t ops = graph_.forward_ops.size();
   graph_.output = lowering_.builder().cast(graph_.output, DType::fp32);

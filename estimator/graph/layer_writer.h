@@ -43,6 +43,10 @@ class LayerWriter {
   bool computes_own_loss(const LayerCall& call) { return definition(call, true).in_model; }
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
+  /// Of Accelerate around FSDP2 (RunConfig::divides_loss), outside of every module: the type that the model returns its
+  /// loss in, and the division.
+  void convert_loss(DType type);
+  void divide_loss_outside();
   /// accelerate's convert_outputs_to_fp32, around the forward of a model under autocast.
   void convert_output();
   void end_autocast();
@@ -58,6 +62,7 @@ class LayerWriter {
   std::vector<LayerBuilder::Returned> take_returned() { return lowering_.take_returned(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void locals_die(std::span<const TensorId> held);
+  void leave_modules(std::size_t ops, std::size_t nodes);
   LayerId last_layer() const;  // kNone where there is none yet
 
  private:

@@ -73,7 +73,7 @@ void tell_shards_from_host(const Plan& p, Report& r) {
       const Tensor& t = step.graph.tensor(step.graph.parameters[index(i)].tensor);
       const std::int64_t bytes =
           checked_mul(padded_shard_elements(t.shape, step.strategy.group(step.units[u].of_experts).ranks),
-                      size_of(stored_type(t.dtype, step.strategy, step.run)));
+                      size_of(stored_type(step.graph, step.graph.parameters[index(i)], step.strategy, step.run)));
       const bool reduced = gradient_place(step.schedule(), i) != kNone;
       const std::int64_t reductions = reduced ? (step.strategy.reduces_last ? 1 : step.run.micro_batches) : 0;
       r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, checked_mul(bytes, gathers));

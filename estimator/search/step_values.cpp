@@ -173,8 +173,8 @@ class StepReader {
     (*this)(name, type, inputs, output, ops, parameters, module, dispatched);
   }
   void read(ParameterTensor& of) {
-    auto& [tensor, name, layer, trainable, partial_elements] = of;
-    (*this)(tensor, name, layer, trainable, partial_elements);
+    auto& [tensor, name, layer, trainable, partial_elements, adapter] = of;
+    (*this)(tensor, name, layer, trainable, partial_elements, adapter);
   }
   void read(BufferTensor& of) {
     auto& [tensor, name, layer] = of;

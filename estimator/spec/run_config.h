@@ -132,6 +132,10 @@ struct RunConfig {
   /// DeepSpeed's, which divides the loss by the number of micro-batches, and converts adapters with the model, unless
   /// zero.Init has made that; on the host they lie in half precision, too.
   bool in_engine = false, converts_adapters = false;
+  /// Accelerate around FSDP2: the policy's output_dtype converts the loss that the model returns, and backward divides
+  /// it by the number of micro-batches, be that 1.
+  bool divides_loss = false;
+  std::optional<DType> returned_loss;
   /// F.linear is DeepSpeed's own (zero/linear.py), whose backward has its input whether its weight is trained or not.
   bool linear_saves_input = false;
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added

@@ -120,7 +120,7 @@ class Kind:
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
-           same, reduced with the last one), lora8 (of DeepSpeed: peft's, of rank 8 beside every linear layer)
+           same, reduced with the last one), bf (made in bf16), lora8 (peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -219,9 +219,18 @@ def with_experts(name, kind, size):
     return model, batch
 
 
+def adapted(model, kind):
+    """With peft's adapters beside every linear layer, where the kind says so."""
+    if "lora" not in kind:
+        return model
+    from peft import LoraConfig, get_peft_model
+    return get_peft_model(model, LoraConfig(r=kind.number("lora"), target_modules="all-linear", task_type="CAUSAL_LM"))
+
+
 def sharded(name, kind):
     with torch.device("meta"):
         model, blocks, batch = MODELS[name]()
+        model = adapted(model, kind)
     if "tp" in kind:
         world, tensor = dist.get_world_size(), kind.number("tp")
         replicas = kind.number("hsdp")
@@ -263,8 +272,9 @@ def wrapped(name, kind, local_rank, size):
         return with_experts(name, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
-    with torch.device("cuda"):
+    with torch.device("cpu" if "lora" in kind else "cuda"):
         model, blocks, batch = MODELS[name]()
+    model = adapted(model.to("cuda"), kind)
     if "block" in kind:
         model.gradient_checkpointing_enable()
     if kind.way == "single":
@@ -309,24 +319,23 @@ def main():
         torch.cuda.memory._record_memory_history(max_entries=1000000, context=None)
     meter = Meter()
     meter.marks = [] if trace else None
+    if "bf" in kind:
+        torch.set_default_dtype(torch.bfloat16)
     if kind.way == "accelerate":
         from accelerate_engine import Engine
         made, _, make_batch = MODELS[name]()
+        made = adapted(made, kind)
         model = optimizer = Engine(made, optimizer_of(made, opt, kind), kind)
         built = stat("current")
     elif kind.way == "deepspeed":
         from deepspeed_engine import Engine, made_partitioned
         with made_partitioned(kind, size):
             made, _, batch_of = MODELS[name]()
-        if "lora" in kind:
-            from peft import LoraConfig, get_peft_model
-            made = get_peft_model(made, LoraConfig(r=kind.number("lora"), target_modules="all-linear"))
+        made = adapted(made, kind)
         model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
     elif kind.way == "pp":
         from pipeline_engine import Engine
-        if "bf" in kind:
-            torch.set_default_dtype(torch.bfloat16)
         with torch.device("meta"):
             made, _, make_batch = MODELS[name]()
         model = Engine(made, kind, size, in_parallel, checkpointed_by_operator)
