@@ -34,7 +34,7 @@ class WeightMaker {
     const bool weight = graph_.tensor(t).trained;
     going_ = goes && !weight ? made : kNone;
     if (goes && weight) replaced_.push_back(made);
-    collectives_.run_construction(made_);
+    if (made_ < graph_.model_storage.size() || graph_.initialization.empty()) collectives_.run_construction(made_);
   }
 
   /// Temporaries of constructors go when the next weight is there, weights that are replaced by those that they are
@@ -74,6 +74,7 @@ void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, C
     else if (with_scratch)
       blocks.release_scratch(made[freed_by(action)]);
   }
+  if (!graph.initialization.empty() && added == 0) collectives.run_construction(graph.model_storage.size());
   weights.finish();
 }
 

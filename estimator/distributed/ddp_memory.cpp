@@ -30,14 +30,20 @@ void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize>
 }
 
 GradientSize size_of_tensor(const Graph& graph, TensorId t) {
+  if (is_packed(graph, t)) return {graph.buffers[index(graph.tensor(t).buffer)].bytes, DType::uint8};
   return {graph.tensor(t).shape.elements(), graph.tensor(t).dtype};
 }
 
 std::vector<GradientSize> buffers_of(const Graph& graph) {
+  std::vector<char> packs(graph.layers.size(), 0);  // their scales are bitsandbytes' own, no buffers of a module
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.layer != kNone && is_packed(graph, p.tensor)) packs[index(p.layer)] = 1;
   std::vector<GradientSize> buffers;
-  for (const TensorId t : graph.model_storage)
-    if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::buffers)
-      buffers.push_back(size_of_tensor(graph, t));
+  for (const TensorId t : graph.model_storage) {
+    const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)];
+    if (b.category != Category::buffers || (b.layer != kNone && packs[index(b.layer)] != 0)) continue;
+    buffers.push_back(size_of_tensor(graph, t));
+  }
   return buffers;
 }
 

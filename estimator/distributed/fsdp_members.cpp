@@ -15,7 +15,7 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
   const ParameterTensor& p = graph.parameters[index(parameter)];
   const DType stored = stored_type(graph, p, strategy, run), reduced = strategy.reduce_type.value_or(t.dtype);
-  const std::int64_t elements = padded_shard_elements(t.shape, shard_group(graph, p, strategy).ranks);
+  const std::int64_t elements = padded_shard_elements(cut_shape(graph, p), shard_group(graph, p, strategy).ranks);
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
   m.is_partial = p.partial_elements > 0;
@@ -119,6 +119,40 @@ std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule
     all.push_back(std::move(unit));
   }
   return all;
+}
+
+// A model that is on the GPU: fully_shard() copies the rank's part of each of the unit's parameters, and then lets go
+// of them. Accelerate calls it on the embedding when the blocks are done, and holds all of them, in a state_dict(),
+// until it is through (fsdp2_prepare_model), while the optimizer has an element of each instead (accelerator.py,
+// _prepare_fsdp2).
+void cut_units(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy, const RunConfig& run,
+               CollectiveWriter& writer) {
+  std::vector<const FsdpBlocks*> order;
+  for (const FsdpBlocks& unit : units.subspan(1)) order.push_back(&unit);
+  const bool embedding_first = strategy.wraps_ends && !order.empty() && !order.front()->of->input_has_gradient;
+  if (embedding_first && order.size() > 2) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  order.push_back(&units.front());
+  const auto let_go = [&](const FsdpBlocks& unit) {
+    for (const FsdpMember& m : unit.members)
+      writer.free_buffer(buffer_of(graph, graph.parameters[index(m.parameter)].tensor));
+  };
+  const Range events = writer.written([&] {
+    std::vector<std::int32_t> elements;
+    for (const ParameterTensor& p : graph.parameters) {
+      if (!p.trainable || !strategy.as_accelerate) continue;
+      elements.push_back(writer.new_slot());
+      writer.allocate(elements.back(), size_of(stored_type(graph, p, strategy, run)), Category::scratch);
+    }
+    for (const FsdpBlocks* unit : order) {
+      for (const FsdpMember& m : unit->members)
+        writer.allocate(writer.new_slot(), m.stored_bytes, Category::parameters);
+      if (!strategy.as_accelerate) let_go(*unit);
+    }
+    for (const FsdpBlocks* unit : order)
+      if (strategy.as_accelerate) let_go(*unit);
+    for (const std::int32_t slot : elements) writer.free(slot);
+  });
+  writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), events});
 }
 
 void write_construction(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy,

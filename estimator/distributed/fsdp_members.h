@@ -49,6 +49,10 @@ struct FsdpBlocks {
 std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
                                     const Strategy& strategy, const RunConfig& run, CollectiveWriter& writer);
 
+/// While a model is shared that is on the GPU already.
+void cut_units(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy, const RunConfig& run,
+               CollectiveWriter& writer);
+
 /// While the model is made: to_empty() makes shards without padding, and _fsdp_param.py's reset_sharded_param pads them
 /// when the unit is made.
 void write_construction(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy,

@@ -32,7 +32,10 @@ class FsdpWriter {
     cast_ = writer_.new_slot();
     quotient_ = writer_.new_slot();
     units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
-    if (!strategy.offloads || strategy.loads_whole) write_construction(graph, units_, strategy, run, writer_);
+    if (is_bitsandbytes(run.weights))
+      cut_units(graph, units_, strategy, run, writer_);
+    else if (!strategy.offloads || strategy.loads_whole)
+      write_construction(graph, units_, strategy, run, writer_);
   }
 
   CollectiveMemory write() {

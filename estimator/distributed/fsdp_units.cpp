@@ -5,6 +5,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
 namespace gpuplan {
@@ -142,11 +143,11 @@ std::int32_t gradient_comes(const Schedule& schedule, const FsdpUnit& experts) {
   return step;
 }
 
-std::int64_t padded_elements(const Tensor& t, std::int64_t ranks) {
-  return ranks * padded_shard_elements(t.shape, ranks);
+std::int64_t padded_elements(const Graph& graph, std::int32_t parameter, std::int64_t ranks) {
+  return ranks * padded_shard_elements(cut_shape(graph, graph.parameters[index(parameter)]), ranks);
 }
-const Tensor& parameter(const Graph& graph, std::int32_t number) {
-  return graph.tensor(graph.parameters[index(number)].tensor);
+DType type_of(const Graph& graph, std::int32_t parameter) {
+  return graph.tensor(graph.parameters[index(parameter)].tensor).dtype;
 }
 
 }  // namespace
@@ -154,8 +155,7 @@ const Tensor& parameter(const Graph& graph, std::int32_t number) {
 std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy) {
   const std::int64_t ranks = strategy.group(unit.of_experts).ranks;
   std::int64_t bytes = 0;
-  for (const std::int32_t p : unit.parameters)
-    bytes += padded_elements(parameter(graph, p), ranks) * size_of(parameter(graph, p).dtype);
+  for (const std::int32_t p : unit.parameters) bytes += padded_elements(graph, p, ranks) * size_of(type_of(graph, p));
   return bytes;
 }
 
@@ -164,8 +164,8 @@ std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const F
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
     if (gradient_place(schedule, p) != kNone)
-      bytes += padded_elements(parameter(graph, p), strategy.group(unit.of_experts).ranks) *
-               size_of(strategy.reduce_type.value_or(parameter(graph, p).dtype));
+      bytes += padded_elements(graph, p, strategy.group(unit.of_experts).ranks) *
+               size_of(strategy.reduce_type.value_or(type_of(graph, p)));
   return bytes;
 }
 

@@ -31,6 +31,8 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
       size_of(*strategy.reduce_type) < size_of(strategy.param_type.value_or(run.precision)))
     refuse("a reduction in a narrower type than gradients come in is not planned with --fsdp sync=last",
            "leave out sync=last, or reduce=");
+  if (is_bitsandbytes(run.weights) && strategy.offloads)
+    refuse("offloading is not planned with weights that bitsandbytes stores", "leave out offload=true");
   if (strategy.offloads && run.scales_gradients())
     refuse("--amp fp16 scales gradients on the GPU, and CPUOffloadPolicy has them on the host", "--amp bf16");
 }
@@ -122,6 +124,13 @@ Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter
   return strategy.group(parameter.layer != kNone && graph.layers[index(parameter.layer)].dispatched);
 }
 
+Shape cut_shape(const Graph& graph, const ParameterTensor& parameter) {
+  const Tensor& t = graph.tensor(parameter.tensor);
+  if (!is_packed(graph, parameter.tensor)) return t.shape;
+  const std::int64_t size = size_of(t.dtype);
+  return {(graph.buffers[index(t.buffer)].bytes + size - 1) / size, 1};
+}
+
 DType stored_type(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy,
                   const RunConfig& run) {
   const DType computed = graph.tensor(parameter.tensor).dtype;
@@ -154,7 +163,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
       p.partial_elements = 0;  // it is summed before it is reduced
       Tensor& t = s.graph.tensor(p.tensor);
       const Strategy::Group group = shard_group(s.graph, p, strategy);
-      t.shape = shard_of(t.shape, group.ranks, group.rank);
+      t.shape = shard_of(cut_shape(s.graph, p), group.ranks, group.rank);
       t.dtype = stored_type(graph, p, strategy, run);
     }
   } else if (strategy.data == DataParallel::zero1) {

@@ -27,6 +27,10 @@ struct SteppedShare {
 };
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy);
 
+/// What FSDP2 cuts along its first dimension: the parameter, or, of bitsandbytes' numbers, which lie in bf16
+/// (bnb_4bit_quant_storage), a column of those.
+Shape cut_shape(const Graph& graph, const ParameterTensor& parameter);
+
 /// The type that the shard of a parameter has: that of what the graph computes with, or, where a policy of FSDP2
 /// gathers in another, the run's, or that of adapters beside it.
 DType stored_type(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy, const RunConfig& run);

@@ -78,9 +78,20 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
     const Strategy::Group group = shard_group(graph, p, strategy);
-    const std::int64_t bytes = on_device * shard_of(t.shape, group.ranks, group.rank).elements() *
+    const std::int64_t bytes = on_device * shard_of(cut_shape(graph, p), group.ranks, group.rank).elements() *
                                size_of(stored_type(graph, p, strategy, run));
     for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
+  }
+}
+
+// Adapters are made as they are stored, also where a policy has them gathered in another type.
+void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& strategy,
+                    std::vector<Schedule>& micro_batches) {
+  for (const ParameterTensor& p : graph.parameters) {
+    if (!p.adapter) continue;
+    const Tensor& t = graph.tensor(p.tensor);
+    for (Schedule& s : micro_batches)
+      s.buffers[index(t.buffer)].bytes = t.shape.elements() * size_of(stored_type(graph, p, strategy, run));
   }
 }
 
@@ -89,7 +100,7 @@ StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t opti
   std::vector<Shape> shapes[2], frozen[2];  // of the experts that ranks share: the second
   std::int64_t elements = 0;
   for (const ParameterTensor& p : graph.parameters) {
-    const Shape& shape = graph.tensor(p.tensor).shape;
+    const Shape shape = cut_shape(graph, p);
     const std::size_t of = p.layer != kNone && graph.layers[index(p.layer)].dispatched ? 1 : 0;
     (p.trainable ? shapes : frozen)[of].push_back(shape);
     if (p.trainable) elements += shape.elements();
@@ -179,7 +190,9 @@ void share_step(RankStep& step) {
   const Schedule& schedule = step.schedule();
   step.collectives.emplace();
   const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
-  const bool on_meta = strategy.data == DataParallel::fsdp || strategy.data == DataParallel::none || runs_deepspeed;
+  const bool loaded = is_bitsandbytes(step.run.weights);  // onto the GPU, before it is shared
+  const bool on_meta =
+      (strategy.data == DataParallel::fsdp && !loaded) || strategy.data == DataParallel::none || runs_deepspeed;
   // Adapters are moved to the GPU with their modules, but beside a model that zero.Init has made.
   const std::vector<TensorId> adapters = on_meta ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
   if (on_meta) step.graph.saved_modules.clear();
@@ -190,7 +203,10 @@ void share_step(RankStep& step) {
   if (strategy.data == DataParallel::fsdp) {
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
     step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
-    keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
+    if (loaded)
+      load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);
+    else
+      keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
   } else if (strategy.data == DataParallel::none) {
     step.collectives = empty_tied(step.graph);
   } else if (runs_deepspeed) {

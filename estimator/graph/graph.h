@@ -281,6 +281,11 @@ struct Graph {
   void append_attributes(Op& op, std::span<const AttributeValue> values);
 };
 
+/// Whether a parameter is stored in another form than its shape and type say (--weights).
+inline bool is_packed(const Graph& graph, TensorId t) {
+  const Tensor& of = graph.tensor(t);
+  return graph.buffers[static_cast<std::size_t>(of.buffer)].bytes != of.shape.elements() * size_of(of.dtype);
+}
 inline BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensor(t).buffer; }
 /// One of Graph::model_storage that is neither a parameter nor a buffer: the first step makes it where it reads it.
 bool is_constant(const Graph& graph, TensorId t);

@@ -53,6 +53,20 @@ void warn_of_padded_experts(const RankStep& step, std::vector<std::string>& warn
   }
 }
 
+// What bitsandbytes stores is loaded on every GPU before it is cut, and lies in a type that can be
+// (bnb_4bit_quant_storage, whose default is uint8; accelerate/utils/fsdp_utils.py, fsdp2_prepare_model).
+void warn_of_loading(const RankStep& step, std::vector<std::string>& warnings) {
+  if (!is_bitsandbytes(step.run.weights)) return;
+  std::int64_t whole = 0;
+  for (const TensorId t : step.graph.model_storage) {
+    const Buffer& b = step.graph.buffers[index(buffer_of(step.graph, t))];
+    if (b.category == Category::parameters || b.category == Category::buffers) whole = checked_add(whole, b.bytes);
+  }
+  warnings.push_back("each rank loads the whole model, " + format_bytes(whole) +
+                     ", before FSDP2 cuts it; 4-bit weights lie in " + std::string(name_of(step.run.precision)) +
+                     " (bnb_4bit_quant_storage): of those in uint8, the default, Accelerate cuts none");
+}
+
 // Of several GPUs: what the rank keeps and sends. --runtime says what is beside the allocator in all, NCCL's buffers
 // too.
 void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
@@ -69,6 +83,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
   if (step.strategy.data != DataParallel::fsdp) return;
   rank.wrapped = std::ssize(step.units) - 1 - std::ranges::count(step.units, true, &FsdpUnit::of_experts);  // no root
+  warn_of_loading(step, report.warnings);
   if (step.strategy.experts > 1) warn_of_padded_experts(step, report.warnings);
   if (rank.wrapped == 0)
     report.warnings.emplace_back(
@@ -79,13 +94,17 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
 // bitsandbytes' tensors are whole on each GPU. What sharding them takes was not recorded.
 void refuse_shards(const RunConfig& run, const Strategy& strategy) {
   if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
-  const char* const what = is_bitsandbytes(run.weights)             ? "weights that bitsandbytes stores"
-                           : run.optimizer.bitsandbytes.has_value() ? "bitsandbytes' optimizers"
-                           : run.optimizer.recorder                 ? "the state of an optimizer that was recorded"
-                                                                    : nullptr;
+  const bool cuts_4bit =
+      strategy.data == DataParallel::fsdp && is_bitsandbytes_4bit(run.weights) && run.lora.has_value();
+  const char* const what = is_bitsandbytes(run.weights) && !cuts_4bit ? "weights that bitsandbytes stores"
+                           : run.optimizer.bitsandbytes.has_value()   ? "bitsandbytes' optimizers"
+                           : run.optimizer.recorder                   ? "the state of an optimizer that was recorded"
+                                                                      : nullptr;
   if (what == nullptr) return;
   throw Error("how ranks share " + std::string(what) + " is not planned", ErrorKind::usage)
-      .help("--zero ddp keeps all of them on each GPU; gpuplan shadow --gpus N runs a script that shards them");
+      .help(
+          "--zero ddp keeps all of them on each GPU, and --zero fsdp shares nf4 and fp4 beside --lora; gpuplan shadow "
+          "--gpus N runs a script");
 }
 
 }  // namespace

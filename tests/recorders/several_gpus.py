@@ -227,10 +227,31 @@ def adapted(model, kind):
     return get_peft_model(model, LoraConfig(r=kind.number("lora"), target_modules="all-linear", task_type="CAUSAL_LM"))
 
 
-def sharded(name, kind):
+def stored(name, kind):
+    """Loaded on the GPU as bitsandbytes' 4-bit weights, which lie in bf16 where the kind says store16."""
+    import tempfile
+    import transformers
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "python"))
+    from gpuplan.checkpoints import write_checkpoint
     with torch.device("meta"):
-        model, blocks, batch = MODELS[name]()
+        made, _, batch = MODELS[name]()
+    storage = {"bnb_4bit_quant_storage": torch.bfloat16} if "store" in kind else {}
+    how = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16, **storage)
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(folder, type(made), made.config, torch.bfloat16)
+        model = type(made).from_pretrained(folder, quantization_config=how, dtype=torch.bfloat16, device_map={"": 0}, use_safetensors=True)
+    model.config.use_cache = False
+    return model.train(), list(model.model.layers), batch
+
+
+def sharded(name, kind):
+    if "nf" in kind:
+        model, blocks, batch = stored(name, kind)
         model = adapted(model, kind)
+    else:
+        with torch.device("meta"):
+            model, blocks, batch = MODELS[name]()
+            model = adapted(model, kind)
     if "tp" in kind:
         world, tensor = dist.get_world_size(), kind.number("tp")
         replicas = kind.number("hsdp")
@@ -258,7 +279,8 @@ def sharded(name, kind):
     if "ends" in kind:
         shard_ends(model, "keep" not in kind, more)
     fully_shard(model, reshard_after_forward=True if root else None, **more)
-    model.to_empty(device="cpu" if "offload" in kind else "cuda")
+    if "nf" not in kind:
+        model.to_empty(device="cpu" if "offload" in kind else "cuda")
     if "offload" in kind:
         for module in model.modules():
             module._buffers = {key: None if b is None else b.cuda() for key, b in module._buffers.items()}
@@ -272,9 +294,13 @@ def wrapped(name, kind, local_rank, size):
         return with_experts(name, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
-    with torch.device("cpu" if "lora" in kind else "cuda"):
-        model, blocks, batch = MODELS[name]()
-    model = adapted(model.to("cuda"), kind)
+    if "nf" in kind:
+        model, blocks, batch = stored(name, kind)
+    else:
+        with torch.device("cpu" if "lora" in kind else "cuda"):
+            model, blocks, batch = MODELS[name]()
+        model = model.to("cuda")
+    model = adapted(model, kind)
     if "block" in kind:
         model.gradient_checkpointing_enable()
     if kind.way == "single":
@@ -288,9 +314,10 @@ def optimizer_of(model, name, kind):
     more = {"momentum": 0.9} if name == "momentum" else {}
     if "tp" in kind and (kind.way == "single" or (kind.way == "pp" and "shards" not in kind)):  # foreach refuses DTensors beside tensors
         more["foreach"] = False
+    parameters = [p for p in model.parameters() if p.requires_grad] if "nf" in kind else model.parameters()
     if kind.way == "zero1":
-        return ZeroRedundancyOptimizer(model.parameters(), classes[name], lr=1e-3, **more)
-    return classes[name](model.parameters(), lr=1e-3, **more)
+        return ZeroRedundancyOptimizer(parameters, classes[name], lr=1e-3, **more)
+    return classes[name](parameters, lr=1e-3, **more)
 
 
 class Meter:
@@ -323,7 +350,7 @@ def main():
         torch.set_default_dtype(torch.bfloat16)
     if kind.way == "accelerate":
         from accelerate_engine import Engine
-        made, _, make_batch = MODELS[name]()
+        made, _, make_batch = stored(name, kind) if "nf" in kind else MODELS[name]()
         made = adapted(made, kind)
         model = optimizer = Engine(made, optimizer_of(made, opt, kind), kind)
         built = stat("current")

@@ -125,7 +125,8 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
-  if (kind.has("bf")) run.precision = DType::bf16;
+  if (kind.has("bf") || kind.has("nf")) run.precision = DType::bf16;
+  if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
