@@ -12,6 +12,7 @@ FSDP2 is applied as PyTorch's tutorial does it: the model is made on `meta`, ful
 on the root, and to_empty() makes the shards on the GPU.
 """
 import gc
+import contextlib
 import json
 import os
 import pathlib
@@ -120,7 +121,7 @@ class Kind:
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
-           same, reduced with the last one), bf (made in bf16), lora8 (peft's, of rank 8 beside every linear layer)
+           same, reduced with the last one), bf (made in bf16), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -297,7 +298,7 @@ def wrapped(name, kind, local_rank, size):
     if "nf" in kind:
         model, blocks, batch = stored(name, kind)
     else:
-        with torch.device("cpu" if "lora" in kind else "cuda"):
+        with torch.device("cpu" if "lora" in kind or name in DECODERS else "cuda"):
             model, blocks, batch = MODELS[name]()
         model = model.to("cuda")
     model = adapted(model, kind)
@@ -384,18 +385,21 @@ def main():
         if "nosync" in kind:
             model.set_requires_gradient_sync(last)
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
-        if name in ("gpt2", "llama", *DECODERS):
-            output = model(input_ids=x, labels=y)
-            loss = output.loss
-            meter("forward")
-        else:
-            output = model(x)
-            meter("forward")
-            loss = nn.functional.cross_entropy(output, y)
+        waits = kind.way in ("ddp", "zero1") and not last
+        with torch.autocast("cuda", torch.bfloat16, enabled="amp" in kind), model.no_sync() if waits else contextlib.nullcontext():
+            if name in ("gpt2", "llama", *DECODERS):
+                output = model(input_ids=x, labels=y)
+                loss = output.loss
+                meter("forward")
+            else:
+                output = model(x)
+                meter("forward")
+                loss = nn.functional.cross_entropy(output, y)
         if micro_batches > 1 and kind.way != "deepspeed":
             loss = loss / micro_batches
         meter("loss")
-        model.backward(loss) if kind.way in ("deepspeed", "accelerate") else loss.backward()
+        with model.no_sync() if waits else contextlib.nullcontext():
+            model.backward(loss) if kind.way in ("deepspeed", "accelerate") else loss.backward()
         meter("backward")
         if kind.way == "deepspeed" and not last:
             model.step()

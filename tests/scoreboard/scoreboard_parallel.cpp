@@ -126,6 +126,7 @@ RunConfig run_of(const json& r) {
   run.optimizer.momentum = optimizer == "momentum";
   run.loop = Loop::function;
   if (kind.has("bf") || kind.has("nf")) run.precision = DType::bf16;
+  if (kind.has("amp")) run.autocast = DType::bf16;
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
