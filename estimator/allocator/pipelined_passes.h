@@ -114,7 +114,8 @@ class PipelinedPasses {
     }
     collectives_.turn_to(kind, Phase::backward, passes_.begin_of(Phase::backward) + 1);
     passes_.run_after_first(Phase::backward);
-    if (!is_first()) blocks_.release(states());
+    if (!is_first()) return blocks_.release(states());
+    for (const BufferId b : s.beside_results) blocks_.release(b);  // of the graph, which what was sent no longer holds
   }
 
   void let_loss_go(std::size_t number) {

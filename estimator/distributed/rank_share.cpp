@@ -61,8 +61,8 @@ void refuse_run_of_stages(const RunConfig& run) {
     refuse("the stages of PyTorch before 2.15 are not planned: they keep the buffers of all micro-batches",
            "leave out --pytorch");
   if (run.autocast) refuse("--amp is not planned with --pp-schedule", "--precision bf16, or --fsdp param=bf16");
-  if (run.lora || run.weights != WeightFormat::as_computed)
-    refuse("adapters and stored weights are not planned with --pp-schedule", "leave out --lora and --weights");
+  if (run.weights != WeightFormat::as_computed)
+    refuse("stored weights are not planned with --pp-schedule", "leave out --weights");
   if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
     refuse("offloading, optimizers in backward and master weights are not planned with --pp-schedule",
            "leave them out");

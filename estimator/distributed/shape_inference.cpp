@@ -28,7 +28,8 @@ class Pruner {
   bool leads_to_leaf(TensorId t) const {
     const NodeId producer = graph_.tensor(t).producer;
     if (producer != kNone) return runs_[index(producer)] != 0;
-    return std::ranges::find(graph_.leaves, t) != graph_.leaves.end();
+    const bool received = graph_.buffers[index(buffer_of(graph_, t))].category == Category::inputs;
+    return received && std::ranges::find(graph_.leaves, t) != graph_.leaves.end();
   }
 
   void prune(std::size_t n) {

@@ -366,6 +366,7 @@ def main():
         from pipeline_engine import Engine
         with torch.device("meta"):
             made, _, make_batch = MODELS[name]()
+            made = adapted(made, kind).get_base_model() if "lora" in kind else made
         model = Engine(made, kind, size, in_parallel, checkpointed_by_operator)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
