@@ -162,7 +162,9 @@ class GraphBuilder {
     const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
-    if (trains && in_model && run_.returned_loss) layers_.convert_loss(*run_.returned_loss);
+    const bool returns_converted = trains && in_model && run_.returned_loss.has_value();
+    if (returns_converted && run_.like == Like::trainer) layers_.divide_loss(false);  // by num_items_in_batch
+    if (returns_converted) layers_.convert_loss(*run_.returned_loss);
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (trains && run_.stage && !run_.stage->last) {  // backward begins with what the next stage sends
       graph_.loss = graph_.output;
@@ -173,7 +175,7 @@ class GraphBuilder {
     // Trainer divides by the number of items or of micro-batches; so do accelerator.backward() and Lightning's closure,
     // though that is 1.
     if (!trains) return;
-    if (run_.like == Like::trainer || run_.like == Like::lightning) layers_.divide_loss(false);
+    if ((run_.like == Like::trainer && !returns_converted) || run_.like == Like::lightning) layers_.divide_loss(false);
     if (run_.evaluates) return keep_loss_with_output();
     if (run_.stage) return;  // its schedule divides gradients once they are summed, in place
     if (run_.divides_loss) return layers_.divide_loss_outside();
