@@ -265,10 +265,22 @@ void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig&
   step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};
 }
 
+// Trainer's _build_accelerator_args(): find_unused_parameters, but for checkpointed models of transformers' own
+// classes, which peft's are not.
+Strategy as_trainer_asks(Strategy strategy, const RunConfig& run) {
+  const bool ddp = strategy.data == DataParallel::ddp || strategy.data == DataParallel::zero1;
+  const bool checkpointed =
+      run.checkpoint.kind == CheckpointConfig::Kind::block || run.checkpoint.kind == CheckpointConfig::Kind::every;
+  if (run.like == Like::trainer && run.mode == Mode::train && ddp)
+    strategy.find_unused_parameters = !checkpointed || run.lora.has_value();
+  return strategy;
+}
+
 }  // namespace
 
-RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Strategy& given,
                    bool calls) {
+  const Strategy strategy = as_trainer_asks(given, run);
   RankStep step;
   step.run = strategy.shares() || strategy.gpus > 1 ? run_of_rank(run, strategy) : run;
   step.gpu = gpu;

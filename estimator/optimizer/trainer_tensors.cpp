@@ -74,8 +74,8 @@ void count_items(std::int64_t labels, Name name, Program& p) {
 }
 
 // The logged loss is that of the step before until this one's is there; logging_nan_inf_filter looks at it.
-void keep_loss(Program& p) {
-  p.bind(Name::loss, kNumber).make(Temporary::mask, kTruth).drop(Temporary::mask);
+void keep_loss(std::int64_t loss_bytes, Program& p) {
+  p.bind(Name::loss, loss_bytes).make(Temporary::mask, kTruth).drop(Temporary::mask);
   p.make(Temporary::count, kNumber).make(Temporary::mask, kTruth).drop(Temporary::count).drop(Temporary::mask);
 }
 
@@ -114,7 +114,7 @@ TrainerTensors trainer_tensors(const Graph& graph, const RunConfig& run) {
   if (another) batch.forget(Name::labels);
   if (labels > 0 && trainer) batch.forget(Name::items);
   if (trainer) {
-    keep_loss(backward);
+    keep_loss(size_of(graph.tensor(graph.loss).dtype), backward);
     clipped.bind(Name::norm, norm_bytes(graph));
   }
   return {begin.take(), batch.take(), loss.take(), backward.take(), clipped.take(), end.take()};

@@ -119,7 +119,7 @@ class Kind:
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
-    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py
+    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), bf (made in bf16), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
@@ -370,12 +370,15 @@ def main():
         model = Engine(made, kind, size, in_parallel, checkpointed_by_operator)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
+    elif kind.way == "trainer":
+        made, _, make_batch = MODELS[name]()
+        model, optimizer, built = adapted(made, kind), None, stat("current")
     else:
         model, make_batch = wrapped(name, kind, local_rank, size)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     with torch.device("cuda"):
-        takes_batch = kind.way != "pp" or model.first or model.last
+        takes_batch = kind.way != "trainer" and (kind.way != "pp" or model.first or model.last)
         batch = make_batch(size * micro_batches) if takes_batch else ()
         if kind.way == "deepspeed":
             half = torch.float16 if "fp" in kind else torch.bfloat16
@@ -425,7 +428,11 @@ def main():
         meter("optimizer")
 
     steps = {}
-    for i in range(3):
+    if kind.way == "trainer":
+        from trainer_engine import train
+        optimizer, read = train(model, kind, size, dist.get_world_size(), meter)
+        steps = dict(zip(REPORTED.values(), read))
+    for i in range(0 if steps else 3):
         meter.on = i in REPORTED
         torch.cuda.reset_peak_memory_stats()
         step()

@@ -63,6 +63,11 @@ Strategy strategy_of(const json& r) {
     s.data = DataParallel::fsdp;
     if (!kind.has("no")) s.param_type = s.reduce_type = DType::bf16;
   }
+  if (kind.way == "trainer" && !kind.has("fsdp")) s.data = DataParallel::ddp;
+  if (kind.way == "trainer" && kind.has("fsdp")) {
+    s.data = DataParallel::fsdp;
+    if (kind.has("amp")) s.param_type = s.reduce_type = DType::bf16;
+  }
   if (kind.way == "deepspeed") {
     const bool divides = kind.number("stage") == 3;
     s.data = divides ? DataParallel::zero3 : DataParallel::zero2;
@@ -82,8 +87,7 @@ Strategy strategy_of(const json& r) {
   s.reshard_after_forward = !kind.has("keep");
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
-  s.loads_whole = kind.way == "accelerate";
-  s.as_accelerate = kind.way == "accelerate";
+  s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
   s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
@@ -110,12 +114,14 @@ Strategy strategy_of(const json& r) {
 
 RunConfig run_of(const json& r) {
   const Kind kind = kind_of(r);
-  RunConfig run;
+  RunOptions loop;
+  if (kind.way == "trainer") loop.like = "trainer";
+  RunConfig run = run_config(loop);
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
   run.tensor_ranks = kind.number("tp");
   run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).ranks() * run.micro_batches;
-  run.clip_grad_norm = kind.has("clip");
+  run.clip_grad_norm = run.clip_grad_norm || kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
   if (run.tensor_ranks > 1 && (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
     run.optimizer.impl = OptimizerImpl::for_loop;
@@ -124,9 +130,9 @@ RunConfig run_of(const json& r) {
                        : optimizer == "adamw" ? OptimizerKind::adamw
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
-  run.loop = Loop::function;
+  if (kind.way != "trainer") run.loop = Loop::function;
   if (kind.has("bf") || kind.has("nf")) run.precision = DType::bf16;
-  if (kind.has("amp")) run.autocast = DType::bf16;
+  if (kind.has("amp") && !strategy_of(r).as_accelerate) run.autocast = DType::bf16;
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
@@ -163,6 +169,19 @@ std::string name_of_run(const json& r) {
          (run_of(r).pytorch == RunConfig{}.pytorch ? "" : " PyTorch 2.8");
 }
 
+// Trainer calls back after backward: what it reads is the peak of the forward, too.
+Reading peak_of(const Report& report, bool steady, const std::string& phase, const json& r) {
+  Reading peak = planned_phase(report, steady, phase).peak;
+  if (kind_of(r).way != "trainer" || phase != "backward") return peak;
+  for (const char* before : {"forward", "loss"}) {
+    const Reading& of = planned_phase(report, steady, before).peak;
+    peak.requested_bytes = std::max(peak.requested_bytes, of.requested_bytes);
+    peak.allocated_bytes = std::max(peak.allocated_bytes, of.allocated_bytes);
+    peak.reserved_bytes = std::max(peak.reserved_bytes, of.reserved_bytes);
+  }
+  return peak;
+}
+
 void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
   const Report report = report_of(
@@ -175,10 +194,11 @@ void score_run(std::vector<ScoreRow>& rows, const json& r) {
     const std::string step = steady ? "steady" : "first";
     for (const auto& [phase, recorded] : r.at(step).items()) {
       const PhaseRow& planned = planned_phase(report, steady, phase);
+      if (phase == "start" && kind_of(r).way == "trainer") continue;  // its peak is of what Trainer does between steps
       row.quantity = step + "." + phase + ".live";
       score_reading(rows, row, reading_of(recorded.at("live")), planned.live);
       row.quantity = step + "." + phase + ".peak";
-      score_reading(rows, row, reading_of(recorded.at("peak")), planned.peak);
+      score_reading(rows, row, reading_of(recorded.at("peak")), peak_of(report, steady, phase, r));
     }
   }
 }
