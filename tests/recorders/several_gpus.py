@@ -121,7 +121,7 @@ class Kind:
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
-           same, reduced with the last one), bf (made in bf16), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer)
+           same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -313,6 +313,8 @@ def wrapped(name, kind, local_rank, size):
 def optimizer_of(model, name, kind):
     classes = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     more = {"momentum": 0.9} if name == "momentum" else {}
+    if "fused" in kind or "loop" in kind:
+        more["fused" if "fused" in kind else "foreach"] = "fused" in kind
     if "tp" in kind and (kind.way == "single" or (kind.way == "pp" and "shards" not in kind)):  # foreach refuses DTensors beside tensors
         more["foreach"] = False
     parameters = [p for p in model.parameters() if p.requires_grad] if "nf" in kind else model.parameters()

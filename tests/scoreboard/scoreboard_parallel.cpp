@@ -125,6 +125,8 @@ RunConfig run_of(const json& r) {
   if (kind.has("infer")) run.mode = Mode::infer;
   if (run.tensor_ranks > 1 && (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
     run.optimizer.impl = OptimizerImpl::for_loop;
+  if (kind.has("fused")) run.optimizer.impl = OptimizerImpl::fused;
+  if (kind.has("loop")) run.optimizer.impl = OptimizerImpl::for_loop;
   const std::string optimizer = r.at("optimizer");
   run.optimizer.kind = optimizer == "adam"    ? OptimizerKind::adam
                        : optimizer == "adamw" ? OptimizerKind::adamw
