@@ -10,7 +10,7 @@ namespace {
 
 bool is_made_to_want_gradient(LayerBuilder& b, TensorId indices) {
   const auto kind = b.run().checkpoint.kind;
-  if (b.run().divides_loss) return false;  // Accelerate wraps the blocks itself (fsdp2_apply_ac)
+  if (b.run().wraps_blocks) return false;
   const bool asked = kind != CheckpointConfig::Kind::as_written && kind != CheckpointConfig::Kind::none;
   return asked && b.training() && !b.before(kTransformers5) && b.is_view_of(indices, ModelBuilder(b).input(0));
 }

@@ -45,8 +45,7 @@ std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, co
   Sizes elements;
   for (const ParameterTensor& p : graph.parameters) {
     const Shape shape = cut_shape(graph, p);
-    const bool of_experts = p.layer != kNone && graph.layers[index(p.layer)].dispatched;
-    dimensions.emplace(of_experts, shape.rank() == 0 ? 1 : shape[0]);
+    dimensions.emplace(is_of_experts(graph, p), shape.rank() == 0 ? 1 : shape[0]);
     if (p.trainable) elements.push_back(shape.elements());
   }
   const auto holds = [&](std::int64_t rank) -> Sizes {

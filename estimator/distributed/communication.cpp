@@ -4,6 +4,7 @@
 #include <array>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/unused_parameters.h"
 
@@ -112,7 +113,8 @@ UnitBytes unit_bytes(const Graph& graph, const Schedule& schedule, std::span<con
     const std::int64_t whole = gathered_bytes(graph, units[u], strategy);
     if (u == 0) sum.root = whole;
     sum.forward += whole;
-    if (u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size())) sum.backward += whole;
+    const bool again = u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size());
+    if (again && (u == 0 || units[u].runs_backward())) sum.backward += whole;
     sum.reduced += reduced_bytes(graph, schedule, units[u], strategy);
   }
   return sum;
@@ -154,9 +156,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   };
   const std::int64_t gradients = gathered_gradients(graph).bytes, type = largest_parameter_type(graph);
   std::int64_t buffers = 0;
-  for (const TensorId t : graph.model_storage)
-    if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
-      buffers += b.bytes;
+  for (const TensorId t : module_buffers(graph)) buffers += graph.buffers[index(buffer_of(graph, t))].bytes;
 
   const OperationBytes shared = operation_bytes(schedule);
   const auto add_shared = [&](std::string_view what, Collective collective, std::int64_t bytes) {

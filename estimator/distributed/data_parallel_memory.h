@@ -25,6 +25,9 @@ std::vector<std::int32_t> gradient_steps(const Schedule& schedule);
 /// The buckets in which DDP reduces gradients from the second step on, in the order in which they go.
 std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
 
+/// Buffers of modules, which DDP sends. bitsandbytes' scales of a weight are none.
+std::vector<TensorId> module_buffers(const Graph& graph);
+
 /// DDP, also with ZeroRedundancyOptimizer: a copy of the model's state goes out when it is made, and buckets hold all
 /// gradients a second time; one for all in the first step, of 25 MiB each in the order of backward from the second
 /// forward on. gradient_as_bucket_view: the gradients are parts of the buckets. Buffers are sent before each forward.

@@ -30,21 +30,11 @@ void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize>
 }
 
 GradientSize size_of_tensor(const Graph& graph, TensorId t) {
-  if (is_packed(graph, t)) return {graph.buffers[index(graph.tensor(t).buffer)].bytes, DType::uint8};
   return {graph.tensor(t).shape.elements(), graph.tensor(t).dtype};
 }
-
-std::vector<GradientSize> buffers_of(const Graph& graph) {
-  std::vector<char> packs(graph.layers.size(), 0);  // their scales are bitsandbytes' own, no buffers of a module
-  for (const ParameterTensor& p : graph.parameters)
-    if (p.layer != kNone && is_packed(graph, p.tensor)) packs[index(p.layer)] = 1;
-  std::vector<GradientSize> buffers;
-  for (const TensorId t : graph.model_storage) {
-    const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)];
-    if (b.category != Category::buffers || (b.layer != kNone && packs[index(b.layer)] != 0)) continue;
-    buffers.push_back(size_of_tensor(graph, t));
-  }
-  return buffers;
+GradientSize size_of_parameter(const Graph& graph, const ParameterTensor& p) {
+  if (p.packed) return {graph.buffers[index(buffer_of(graph, p.tensor))].bytes, DType::uint8};
+  return size_of_tensor(graph, p.tensor);
 }
 
 // The reducer takes what is trained (distributed.py, _build_params_for_reducer).
@@ -156,10 +146,23 @@ std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule&
   return buckets;
 }
 
+std::vector<TensorId> module_buffers(const Graph& graph) {
+  std::vector<char> packs(graph.layers.size(), 0);
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.layer != kNone && p.packed) packs[index(p.layer)] = 1;
+  std::vector<TensorId> buffers;
+  for (const TensorId t : graph.model_storage) {
+    const Buffer& b = graph.buffers[index(buffer_of(graph, t))];
+    if (b.category == Category::buffers && (b.layer == kNone || packs[index(b.layer)] == 0)) buffers.push_back(t);
+  }
+  return buffers;
+}
+
 CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   CollectiveWriter writer;
   const std::vector<GradientSize> parameters = trained(graph);
-  const std::vector<GradientSize> buffers = buffers_of(graph);
+  std::vector<GradientSize> buffers;
+  for (const TensorId t : module_buffers(graph)) buffers.push_back(size_of_tensor(graph, t));
   const std::vector<std::int32_t> steps = gradient_steps(schedule);
 
   // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
@@ -175,7 +178,7 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
   const Range construction = writer.written([&] {
     compare_parameters(writer, graph, strategy.ranks());
     std::vector<GradientSize> state;
-    for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_tensor(graph, p.tensor));
+    for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_parameter(graph, p));
     state.insert(state.end(), buffers.begin(), buffers.end());
     broadcast_coalesced(writer, state);
     if (!strategy.find_unused_parameters) return allocate(first);

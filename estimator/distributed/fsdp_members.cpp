@@ -129,7 +129,9 @@ void cut_units(const Graph& graph, std::span<const FsdpBlocks> units, const Stra
                CollectiveWriter& writer) {
   std::vector<const FsdpBlocks*> order;
   for (const FsdpBlocks& unit : units.subspan(1)) order.push_back(&unit);
-  const bool embedding_first = strategy.wraps_ends && !order.empty() && !order.front()->of->input_has_gradient;
+  const auto first =
+      order.empty() ? graph.layers.end() : std::ranges::find(graph.layers, order.front()->of->path, &Layer::name);
+  const bool embedding_first = strategy.wraps_ends && first != graph.layers.end() && first->type == "Embedding";
   if (embedding_first && order.size() > 2) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
   order.push_back(&units.front());
   const auto let_go = [&](const FsdpBlocks& unit) {

@@ -202,7 +202,9 @@ class FsdpWriter {
   // --- backward -----------------------------------------------------------------------------------------------------
 
   void prefetch(std::size_t unit) {
-    if (unit >= 1 && unit < units_.size() && units_[unit].reshards) gather(units_[unit]);
+    if (unit < 1 || unit >= units_.size() || !units_[unit].reshards) return;
+    gather(units_[unit]);
+    if (!units_[unit].of->runs_backward()) mistargeted_ = &units_[unit];  // FSDPParamGroup.finalize_backward
   }
 
   // The first stage's inference of shapes runs nothing backward (_post_metadata_inference_cleanup).
@@ -233,7 +235,7 @@ class FsdpWriter {
     };
     for (std::size_t u = last; u >= 1; --u) {
       const FsdpBlocks& unit = units_[u];
-      if (!runs_backward(unit)) continue;
+      if (!unit.of->runs_backward()) continue;
       close(unit.of->backward.begin);
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {
         if (unit.reshards) {
@@ -251,12 +253,10 @@ class FsdpWriter {
       for (const FsdpBlocks& unit : units_)
         if (!unit.of->input_has_gradient) after_backward(unit);
       end_reductions();
-      for (const FsdpBlocks& unit : units_)  // "a mistargeted unshard" (FSDPParamGroup.finalize_backward)
-        if (!runs_backward(unit)) writer_.free(unit.gathered);
+      if (mistargeted_ != nullptr) writer_.free(mistargeted_->gathered);
+      mistargeted_ = nullptr;
     });
   }
-  // One that is frozen and given no gradient is gathered before it would begin, and that is all.
-  static bool runs_backward(const FsdpBlocks& unit) { return unit.of->backward.begin != unit.of->backward.end; }
 
   void end_reductions() {
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
@@ -354,7 +354,8 @@ class FsdpWriter {
   Pass pass_{};
   std::int32_t table_ = 0, cast_ = 0, quotient_ = 0;  // slots
   const FsdpBlocks* last_reduced_ = nullptr;
-  std::vector<std::int32_t> held_;  // slots, until backward ends
+  const FsdpBlocks* mistargeted_ = nullptr;  // gathered ahead of a backward that does not come
+  std::vector<std::int32_t> held_;           // slots, until backward ends
 };
 
 }  // namespace

@@ -107,15 +107,17 @@ Units units_of(const Graph& graph, const Blocks& blocks) {
   Units units;
   units.all.emplace_back().input_has_gradient = false;
   std::vector<std::size_t> places;  // of the blocks
+  std::vector<std::vector<const Layer*>> experts_of(blocks.paths.size());
+  for (const Layer& layer : graph.layers) {
+    const auto block = layer.dispatched ? blocks.of_layer.find(layer.name) : blocks.of_layer.end();
+    if (block != blocks.of_layer.end()) experts_of[index(block->second)].push_back(&layer);
+  }
   for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
     const std::size_t first = units.all.size();
-    for (const Layer& layer : graph.layers) {
-      if (!layer.dispatched) continue;
-      const auto block = blocks.of_layer.find(layer.name);
-      if (block == blocks.of_layer.end() || index(block->second) != b) continue;
-      units.of_layer.emplace(layer.name, units.all.size());
+    for (const Layer* const layer : experts_of[b]) {
+      units.of_layer.emplace(layer->name, units.all.size());
       FsdpUnit& experts = units.all.emplace_back();
-      experts.path = layer.name;
+      experts.path = layer->name;
       experts.of_experts = true;
     }
     places.push_back(units.all.size());

@@ -21,7 +21,10 @@ struct FsdpUnit {
   Range forward, backward;
   bool input_has_gradient = true;  // else its gradients are reduced when backward ends
   bool of_experts = false;         // shared by the ranks that have the same experts
-  std::size_t within = 0;          // the unit that it is a part of, which has its steps, too; 0: the root
+  /// One that is frozen and given no gradient does not: it is not gathered for backward, but where the unit behind it
+  /// has it gathered ahead, which nothing waits for.
+  bool runs_backward() const { return backward.begin != backward.end; }
+  std::size_t within = 0;  // the unit that it is a part of, which has its steps, too; 0: the root
 };
 
 /// What a gather of the unit makes whole, and what is reduced of its gradients: shards padded to one size, of all

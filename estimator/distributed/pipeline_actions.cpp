@@ -8,7 +8,7 @@
 namespace gpuplan {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using ActionKind = PipelineAction::Kind;
 
 /// Names in the schedule's function hold what was sent or received until they are bound anew.
 class Writer {
@@ -57,23 +57,23 @@ class Writer {
   std::vector<PipelineAction> take() { return std::move(actions_); }
 
  private:
-  void add(Kind kind, std::int32_t micro_batch) { actions_.push_back({kind, micro_batch}); }
+  void add(ActionKind kind, std::int32_t micro_batch) { actions_.push_back({kind, micro_batch}); }
   void forward(std::int32_t i) {
-    if (!first_) add(Kind::receive, i);
-    add(Kind::forward, i);
+    if (!first_) add(ActionKind::receive, i);
+    add(ActionKind::forward, i);
   }
   void let_output_go(std::int32_t i) {
-    if (!last_) add(Kind::let_output_go, i);
+    if (!last_) add(ActionKind::let_output_go, i);
   }
   void receive_gradient(std::int32_t i) {
-    if (!last_) add(Kind::receive_gradient, i);
+    if (!last_) add(ActionKind::receive_gradient, i);
   }
-  void backward(std::int32_t i) { add(Kind::backward, i); }
+  void backward(std::int32_t i) { add(ActionKind::backward, i); }
   void let_received_go(std::int32_t i) {
-    if (!last_) add(Kind::let_received_go, i);
+    if (!last_) add(ActionKind::let_received_go, i);
   }
   void let_gradient_go(std::int32_t i) {
-    if (!first_) add(Kind::let_gradient_go, i);
+    if (!first_) add(ActionKind::let_gradient_go, i);
   }
 
   bool first_, last_;
@@ -104,8 +104,8 @@ std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int6
 std::int64_t most_in_flight(std::span<const PipelineAction> actions) {
   std::int64_t now = 0, most = 0;
   for (const PipelineAction& action : actions) {
-    if (action.kind == Kind::forward) most = std::max(most, ++now);
-    if (action.kind == Kind::backward) --now;
+    if (action.kind == ActionKind::forward) most = std::max(most, ++now);
+    if (action.kind == ActionKind::backward) --now;
   }
   return most;
 }

@@ -120,13 +120,17 @@ bool by_definition(const RunConfig& run, const Strategy& strategy) {
   return !is_half(run.precision) || !plain || !known;
 }
 
+bool is_of_experts(const Graph& graph, const ParameterTensor& parameter) {
+  return parameter.layer != kNone && graph.layers[index(parameter.layer)].dispatched;
+}
+
 Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy) {
-  return strategy.group(parameter.layer != kNone && graph.layers[index(parameter.layer)].dispatched);
+  return strategy.group(is_of_experts(graph, parameter));
 }
 
 Shape cut_shape(const Graph& graph, const ParameterTensor& parameter) {
   const Tensor& t = graph.tensor(parameter.tensor);
-  if (!is_packed(graph, parameter.tensor)) return t.shape;
+  if (!parameter.packed) return t.shape;
   const std::int64_t size = size_of(t.dtype);
   return {(graph.buffers[index(t.buffer)].bytes + size - 1) / size, 1};
 }
@@ -134,7 +138,7 @@ Shape cut_shape(const Graph& graph, const ParameterTensor& parameter) {
 DType stored_type(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy,
                   const RunConfig& run) {
   const DType computed = graph.tensor(parameter.tensor).dtype;
-  if (!strategy.param_type || computed != *strategy.param_type) return computed;
+  if (!strategy.param_type || computed != *strategy.param_type || parameter.packed) return computed;
   return parameter.adapter ? adapter_type(run.precision) : run.precision;
 }
 

@@ -12,6 +12,9 @@ namespace gpuplan {
 /// for loops that are not planned with several GPUs.
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
 
+/// Whether it is of experts that ranks share.
+bool is_of_experts(const Graph& graph, const ParameterTensor& parameter);
+
 /// The ranks that share a parameter, by FSDP2.
 Strategy::Group shard_group(const Graph& graph, const ParameterTensor& parameter, const Strategy& strategy);
 

@@ -10,6 +10,7 @@
 #include "estimator/distributed/deepspeed_partitioned.h"
 #include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/rank_states.h"
 #include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/stage_model.h"
@@ -84,40 +85,15 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
   }
 }
 
-// Adapters are made as they are stored, also where a policy has them gathered in another type.
+// All is made as it is stored, also where a policy has it gathered in another type.
 void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& strategy,
                     std::vector<Schedule>& micro_batches) {
   for (const ParameterTensor& p : graph.parameters) {
-    if (!p.adapter) continue;
+    if (p.packed) continue;
     const Tensor& t = graph.tensor(p.tensor);
     for (Schedule& s : micro_batches)
       s.buffers[index(t.buffer)].bytes = t.shape.elements() * size_of(stored_type(graph, p, strategy, run));
   }
-}
-
-// Frozen parameters are there as the others are, in parts only where those are.
-StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
-  std::vector<Shape> shapes[2], frozen[2];  // of the experts that ranks share: the second
-  std::int64_t elements = 0;
-  for (const ParameterTensor& p : graph.parameters) {
-    const Shape shape = cut_shape(graph, p);
-    const std::size_t of = p.layer != kNone && graph.layers[index(p.layer)].dispatched ? 1 : 0;
-    (p.trainable ? shapes : frozen)[of].push_back(shape);
-    if (p.trainable) elements += shape.elements();
-  }
-  const std::int64_t size = size_of(run.precision);
-  StateBytes states;
-  for (const std::size_t of : {0, 1}) {
-    if (shapes[of].empty() && frozen[of].empty()) continue;
-    const Strategy shared = of == 0 ? strategy : strategy.of_experts();
-    const StateBytes own =
-        state_bytes(shapes[of], {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, shared);
-    states.parameters = checked_add(states.parameters, own.parameters);
-    states.parameters = checked_add(states.parameters, state_bytes(frozen[of], {size, 0, 0}, shared).parameters);
-    states.gradients = checked_add(states.gradients, own.gradients);
-    states.optimizer_state = checked_add(states.optimizer_state, own.optimizer_state);
-  }
-  return states;
 }
 
 // That of a tied embedding is added to the head's, which is a rank's part.
@@ -157,7 +133,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
-  computed.divides_loss = strategy.as_accelerate;
+  computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
   const bool sums =
       strategy.data == DataParallel::fsdp && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
@@ -219,7 +195,7 @@ void share_step(RankStep& step) {
     step.collectives = ddp_memory(step.graph, schedule, strategy);
   }
   if (on_meta) make_on_meta(step.graph, step.micro_batches.schedules);
-  step.states = states_of(step.graph, step.run, state_bytes(step.optimizer), strategy);
+  step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
   RunConfig stepping = step.run;
   if (runs_deepspeed) stepping.clip_grad_norm = false;  // a factor of the flat gradient

@@ -127,6 +127,7 @@ class FsdpTransfers {
         reduce(*open.back(), open.back()->backward.end);
     };
     for (std::size_t u = last; u >= 1; --u) {
+      if (!units_[u].runs_backward()) continue;
       const std::int32_t begin = units_[u].backward.begin;
       close(begin);
       std::int32_t copied = kNone;

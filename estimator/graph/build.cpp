@@ -510,7 +510,8 @@ class GraphBuilder {
   void end_part(Checkpoint part, std::vector<Checkpoint>& parts) const {
     part.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
     part.nodes.end = static_cast<std::int32_t>(graph_.nodes.size());
-    if (part.nodes.begin != part.nodes.end) parts.push_back(part);
+    // A checkpoint without nodes is run once; a frozen unit is gathered for its forward all the same.
+    if (part.nodes.begin != part.nodes.end || &parts == &graph_.wrapped) parts.push_back(part);
   }
 
   TensorId run(const Residual& residual, const Node& node, const std::string& path, std::span<const TensorId> inputs,

@@ -205,6 +205,7 @@ struct ParameterTensor {
   /// parallelism whenever it is read; 0: it is none.
   std::int64_t partial_elements = 0;
   bool adapter = false;  // peft's, beside a layer
+  bool packed = false;   // stored in another form than its shape and type say (--weights)
 };
 
 /// Weights that a module's constructor copied into one storage, of which they are views since.
@@ -221,6 +222,7 @@ struct Graph {
   std::vector<AttributeValue> attributes;
   std::vector<Op> forward_ops;  // forward, then the loss from loss_begin on
   std::int32_t loss_begin = 0;
+  std::int32_t division = kNone;  // of the loss, as backward begins (RunConfig::divides_loss)
   std::vector<Op> backward_ops;
   std::vector<TensorId> saved;
   std::vector<BackwardValue> locals;
@@ -281,11 +283,6 @@ struct Graph {
   void append_attributes(Op& op, std::span<const AttributeValue> values);
 };
 
-/// Whether a parameter is stored in another form than its shape and type say (--weights).
-inline bool is_packed(const Graph& graph, TensorId t) {
-  const Tensor& of = graph.tensor(t);
-  return graph.buffers[static_cast<std::size_t>(of.buffer)].bytes != of.shape.elements() * size_of(of.dtype);
-}
 inline BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensor(t).buffer; }
 /// One of Graph::model_storage that is neither a parameter nor a buffer: the first step makes it where it reads it.
 bool is_constant(const Graph& graph, TensorId t);

@@ -104,6 +104,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
     const bool transposed = call_.def->name == "Conv1D";  // [in, out]
     const StoredWeight stored = stored_weight(run_.weights, shape, shape[transposed ? 1 : 0]);
     graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].bytes = stored.bytes;
+    graph_.parameters.back().packed = true;
     for (const StoredPart& part : stored.parts) buffer(part.name, part.shape, part.dtype);
   }
   return trained_copy(t, name);

@@ -1,4 +1,5 @@
 #include "estimator/graph/layer_writer.h"
+#include "estimator/base/integers.h"
 
 #include <algorithm>
 #include <array>
@@ -145,6 +146,7 @@ void LayerWriter::convert_loss(DType type) {
 void LayerWriter::divide_loss_outside() {
   const std::size_t ops = graph_.forward_ops.size(), nodes = graph_.nodes.size();
   divide_loss(true);
+  graph_.division = size_of_vector(graph_.forward_ops) - 1;
   leave_modules(ops, nodes);
 }
 

@@ -70,10 +70,10 @@ void tell_shards_from_host(const Plan& p, Report& r) {
     const bool again = u == 0 ? step.strategy.reshards_root : step.strategy.reshards(u, step.units.size());
     const std::int64_t gathers = (again ? 2 : 1) * step.run.micro_batches;
     for (const std::int32_t i : step.units[u].parameters) {
-      const Tensor& t = step.graph.tensor(step.graph.parameters[index(i)].tensor);
-      const std::int64_t bytes =
-          checked_mul(padded_shard_elements(t.shape, step.strategy.group(step.units[u].of_experts).ranks),
-                      size_of(stored_type(step.graph, step.graph.parameters[index(i)], step.strategy, step.run)));
+      const ParameterTensor& cut = step.graph.parameters[index(i)];
+      const std::int64_t ranks = step.strategy.group(step.units[u].of_experts).ranks;
+      const std::int64_t bytes = checked_mul(padded_shard_elements(cut_shape(step.graph, cut), ranks),
+                                             size_of(stored_type(step.graph, cut, step.strategy, step.run)));
       const bool reduced = gradient_place(step.schedule(), i) != kNone;
       const std::int64_t reductions = reduced ? (step.strategy.reduces_last ? 1 : step.run.micro_batches) : 0;
       r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, checked_mul(bytes, gathers));

@@ -1,4 +1,5 @@
 #include "estimator/plan/plan.h"
+#include "estimator/base/format.h"
 
 #include <algorithm>
 #include <utility>
@@ -56,15 +57,40 @@ void warn_of_padded_experts(const RankStep& step, std::vector<std::string>& warn
 // What bitsandbytes stores is loaded on every GPU before it is cut, and lies in a type that can be
 // (bnb_4bit_quant_storage, whose default is uint8; accelerate/utils/fsdp_utils.py, fsdp2_prepare_model).
 void warn_of_loading(const RankStep& step, std::vector<std::string>& warnings) {
-  if (!is_bitsandbytes(step.run.weights)) return;
+  const auto packed = std::ranges::find(step.graph.parameters, true, &ParameterTensor::packed);
+  if (packed == step.graph.parameters.end() || step.strategy.shards() == 1) return;
   std::int64_t whole = 0;
   for (const TensorId t : step.graph.model_storage) {
     const Buffer& b = step.graph.buffers[index(buffer_of(step.graph, t))];
-    if (b.category == Category::parameters || b.category == Category::buffers) whole = checked_add(whole, b.bytes);
+    if (b.category == Category::buffers) whole = checked_add(whole, b.bytes);
+  }
+  for (const ParameterTensor& p : step.graph.parameters) {
+    const std::int64_t size = size_of(stored_type(step.graph, p, step.strategy, step.run));
+    whole = checked_add(whole, checked_mul(cut_shape(step.graph, p).elements(), size));
   }
   warnings.push_back("each rank loads the whole model, " + format_bytes(whole) +
-                     ", before FSDP2 cuts it; 4-bit weights lie in " + std::string(name_of(step.run.precision)) +
+                     ", before FSDP2 cuts it; 4-bit weights lie in " +
+                     std::string(name_of(step.graph.tensor(packed->tensor).dtype)) +
                      " (bnb_4bit_quant_storage): of those in uint8, the default, Accelerate cuts none");
+}
+
+// Of many ranks a dimension 0 is padded to as many: adapters' rank is one.
+void warn_of_padding(const RankStep& step, std::vector<std::string>& warnings) {
+  constexpr std::int64_t kNoticed = 2;
+  std::int64_t padded = 0, bytes = 0;
+  for (const FsdpUnit& unit : step.units) {
+    if (unit.of_experts) continue;
+    padded = checked_add(padded, reduced_bytes(step.graph, step.schedule(), unit, step.strategy));
+    for (const std::int32_t i : unit.parameters) {
+      const ParameterTensor& p = step.graph.parameters[index(i)];
+      const DType type = step.strategy.reduce_type.value_or(step.graph.tensor(p.tensor).dtype);
+      if (gradient_place(step.schedule(), i) != kNone)
+        bytes = checked_add(bytes, step.graph.tensor(p.tensor).shape.elements() * size_of(type));
+    }
+  }
+  if (padded / kNoticed < bytes) return;
+  warnings.push_back("FSDP2 pads what it cuts to a multiple of the " + std::to_string(step.strategy.shards()) +
+                     " ranks: " + format_bytes(padded) + " are reduced for " + format_bytes(bytes) + " of gradients");
 }
 
 // Of several GPUs: what the rank keeps and sends. --runtime says what is beside the allocator in all, NCCL's buffers
@@ -84,6 +110,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   if (step.strategy.data != DataParallel::fsdp) return;
   rank.wrapped = std::ssize(step.units) - 1 - std::ranges::count(step.units, true, &FsdpUnit::of_experts);  // no root
   warn_of_loading(step, report.warnings);
+  warn_of_padding(step, report.warnings);
   if (step.strategy.experts > 1) warn_of_padded_experts(step, report.warnings);
   if (rank.wrapped == 0)
     report.warnings.emplace_back(
@@ -91,7 +118,8 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
         "the spec repeats no block, or lists none that --wrap could name");
 }
 
-// bitsandbytes' tensors are whole on each GPU. What sharding them takes was not recorded.
+// What ranks share of bitsandbytes was recorded of 4-bit weights that FSDP2 cuts, beside adapters; the rest is whole on
+// each GPU.
 void refuse_shards(const RunConfig& run, const Strategy& strategy) {
   if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
   const bool cuts_4bit =

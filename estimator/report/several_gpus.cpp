@@ -36,9 +36,9 @@ class GpusScreen : public StyledScreen {
  private:
   std::string experts() const {
     const Strategy& s = rank_.strategy;
-    const Strategy::Group group = s.group(true);
+    const std::int64_t have = s.group(true).ranks * s.replicas;
     return "  experts  1 of " + format_count(s.experts) + " parts, which " +
-           (group.ranks == 1 ? "no other rank has" : format_count(group.ranks) + " ranks share") + dot() + "is sent " +
+           (have == 1 ? "no other rank has" : format_count(have) + " ranks have") + dot() + "is sent " +
            (s.expert_load == 1 ? "as many tokens as it sends"
                                : format_figure(s.expert_load) + " times as many tokens as it sends") +
            ", assumed (--routing)\n";

@@ -105,7 +105,7 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
     const bool marker = std::holds_alternative<Marker>(op.what) && graph.at(op.writes).empty();
-    const bool divides = run.divides_loss && i + 1 == graph.forward_ops.size();  // as accelerator.backward() begins
+    const bool divides = static_cast<std::int32_t>(i) == graph.division;
     const Phase phase = divides                                           ? Phase::backward
                         : static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward
                                                                           : Phase::loss;
@@ -174,8 +174,8 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
   const auto buffer_or_none = [&](TensorId t) { return t == kNone ? kNone : buffer_of(graph, t); };
   // Trainer.training_step() returns the model's, detached.
   const bool names_model_loss = run.loop != Loop::loss_only || run.like == Like::trainer;
-  const BufferId loss = buffer_or_none(run.divides_loss ? graph.model_loss : graph.loss);
-  const BufferId model_loss = names_model_loss && !run.divides_loss ? buffer_or_none(graph.model_loss) : kNone;
+  const BufferId loss = buffer_or_none(graph.division != kNone ? graph.model_loss : graph.loss);
+  const BufferId model_loss = names_model_loss && graph.division == kNone ? buffer_or_none(graph.model_loss) : kNone;
   const auto has_a_name = [&](BufferId b) {
     return kept[static_cast<std::size_t>(b)] != 0 || b == loss || b == model_loss || is_model_storage(b);
   };
@@ -214,7 +214,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   append_forward(graph, run, writer);
   hold_results(graph, run, writer, kept);
   if (graph.loss != kNone) append_backward(graph, run, writer, kept, first);
-  if (graph.loss != kNone && run.divides_loss) {
+  if (graph.loss != kNone && graph.division != kNone) {
     writer.mark("accelerator.backward", kNone, Phase::backward);
     writer.read(buffer_of(graph, graph.loss));
   }

@@ -173,8 +173,8 @@ class StepReader {
     (*this)(name, type, inputs, output, ops, parameters, module, dispatched);
   }
   void read(ParameterTensor& of) {
-    auto& [tensor, name, layer, trainable, partial_elements, adapter] = of;
-    (*this)(tensor, name, layer, trainable, partial_elements, adapter);
+    auto& [tensor, name, layer, trainable, partial_elements, adapter, packed] = of;
+    (*this)(tensor, name, layer, trainable, partial_elements, adapter, packed);
   }
   void read(BufferTensor& of) {
     auto& [tensor, name, layer] = of;
@@ -197,12 +197,13 @@ class StepReader {
     (*this)(ops, nodes, given, reentrant, returned, selective);
   }
   void read(Graph& of) {
-    auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, backward_ops, saved, locals, strides,
-           edges, nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes, initial_values,
-           flat_weights, initialization, knows_construction, adapters, saved_modules, checkpoints, wrapped,
-           autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, model_loss, leaves, held_by_nodes,
-           replaced_buffers, converted_buffers] = of;
-    (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, backward_ops, saved, locals, strides, edges);
+    auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, division, backward_ops, saved,
+           locals, strides, edges, nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes,
+           initial_values, flat_weights, initialization, knows_construction, adapters, saved_modules, checkpoints,
+           wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, model_loss, leaves,
+           held_by_nodes, replaced_buffers, converted_buffers] = of;
+    (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, division, backward_ops, saved, locals, strides,
+            edges);
     (*this)(nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes, initial_values, flat_weights,
             knows_construction, adapters, saved_modules);
     (*this)(checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, model_loss,

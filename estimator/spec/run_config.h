@@ -135,6 +135,7 @@ struct RunConfig {
   /// Accelerate around FSDP2: the policy's output_dtype converts the loss that the model returns, and backward divides
   /// it by the number of micro-batches, be that 1.
   bool divides_loss = false;
+  bool wraps_blocks = false;  // in checkpoints of its own (fsdp2_apply_ac), which leave the model's inputs as they are
   std::optional<DType> returned_loss;
   /// F.linear is DeepSpeed's own (zero/linear.py), whose backward has its input whether its weight is trained or not.
   bool linear_saves_input = false;

@@ -121,7 +121,8 @@ class Kind:
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
-           same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer)
+           same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer; with
+           only3 beside block 3's q_proj)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -225,7 +226,8 @@ def adapted(model, kind):
     if "lora" not in kind:
         return model
     from peft import LoraConfig, get_peft_model
-    return get_peft_model(model, LoraConfig(r=kind.number("lora"), target_modules="all-linear", task_type="CAUSAL_LM"))
+    targets = [f"layers.{kind.number('only')}.self_attn.q_proj"] if "only" in kind else "all-linear"
+    return get_peft_model(model, LoraConfig(r=kind.number("lora"), target_modules=targets, task_type="CAUSAL_LM"))
 
 
 def stored(name, kind):

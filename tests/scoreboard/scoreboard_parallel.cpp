@@ -138,6 +138,7 @@ RunConfig run_of(const json& r) {
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
+  if (kind.has("only")) run.lora->targets = {"layers." + std::to_string(kind.number("only")) + ".self_attn.q_proj"};
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 #include <vector>
 
@@ -160,14 +161,23 @@ void share_as_deepspeed(const DeepSpeedOptions& o, Strategy& s) {
   s.offloads_parameters = o.offloads_parameters;
 }
 
-}  // namespace
-
-namespace {
+// All pairs of all ranks at most.
+double load_of(const std::string& text, std::int64_t ranks) {
+  constexpr double kLeast = 0.01;
+  double load = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), load);
+  if (error == std::errc() && end == text.data() + text.size() && load >= kLeast && load <= static_cast<double>(ranks))
+    return load;
+  throw Error("--routing expects a factor from 0.01 to " + std::to_string(ranks) + ", not \"" + text + "\"",
+              ErrorKind::usage)
+      .help("a rank is sent as many (token, expert) pairs as it sends (1), or at most those of all --ep ranks");
+}
 
 // transformers' DistributedConfig(fsdp_size, ep_size).
 void share_experts(const SeveralGpusOptions& o, Strategy& s) {
-  if (o.experts.empty()) throw Error("--routing needs --ep", ErrorKind::usage).help("for example --ep 8");
-  s.experts = whole_number("--ep", o.experts, 1, kMostGpus);
+  if (!o.experts.empty()) s.experts = whole_number("--ep", o.experts, 1, kMostGpus);
+  if (s.experts == 1 && !o.routing.empty())
+    throw Error("--routing needs --ep of several ranks", ErrorKind::usage).help("for example --ep 8");
   if (s.experts == 1) return;
   if (s.data != DataParallel::fsdp)
     throw Error("--ep is planned with FSDP2 over the same ranks", ErrorKind::usage).help("--zero fsdp");
@@ -181,8 +191,7 @@ void share_experts(const SeveralGpusOptions& o, Strategy& s) {
     throw Error("--ep " + std::to_string(s.experts) + " does not divide the " + std::to_string(s.shards()) +
                     " ranks that share the model",
                 ErrorKind::usage);
-  constexpr double kMostLoad = 1e4;
-  if (!o.routing.empty()) s.expert_load = amount("--routing", o.routing, kMostLoad);
+  if (!o.routing.empty()) s.expert_load = load_of(o.routing, s.experts);
 }
 
 }  // namespace
