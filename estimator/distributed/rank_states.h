@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-/// Parameters and gradients of FSDP2 with their padding; frozen parameters are there as the others are. `optimizer_bytes`:
-/// of one GPU, which are shared as zero_states.h says, but for FSDP2, whose states its shards say.
+/// Parameters and gradients of FSDP2 with their padding; frozen parameters are there as the others are.
+/// `optimizer_bytes`: of one GPU, which are shared as zero_states.h says, but for FSDP2, whose states its shards say.
 StateBytes rank_states(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes,
                        const Strategy& strategy);
 
