@@ -634,11 +634,20 @@ expect 2 'from 0 to 3, not "4"' $piped 1f1b --rank 4
 expect 2 'without offloading' $shared 1f1b --fsdp offload=true
 expect 0 'gradients reduced in fp32 · reduced once all micro-batches are through' $shared 1f1b --fsdp param=bf16,reduce=fp32
 expect 2 'with FSDP2 over the ranks of a stage' $shared 1f1b
-for flag in '--amp bf16' '--lora r=8' '--loop function' '--like trainer' '--offload saved' '--pytorch 2.8' \
+for flag in '--amp bf16' '--weights nf4 --lora r=8' '--loop function' '--like trainer' '--offload saved' '--pytorch 2.8' \
   '--kernels liger' '--checkpoint reentrant' '--zero-grad backward' '--optimizer-in-backward' '--master'; do
   # shellcheck disable=SC2086
   expect 2 "${flag%% *}|master weights|offloading|PyTorch before 2.15|reentrant" $piped 1f1b $flag
 done
+experts="tests/parallel/models/mixtral16.json --seq 128 --gpus 4 --batch 4 --gpu h100"
+expect 0 'expert parallel 2' $experts --zero fsdp --ep 2 --routing 1.5
+expect 2 'planned with FSDP2' $experts --ep 2
+expect 2 'does not divide the 4 ranks' $experts --zero fsdp --ep 3
+expect 2 'factor from 0.01 to 2' $experts --zero fsdp --ep 2 --routing 9
+expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
+expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
+expect 2 'has no MixtureOfExperts' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
+expect 0 'gathers  24 blocks' zoo:qwen2_0_5b --seq 128 --weights nf4 --lora r=8 --precision bf16 --gpus 4 --batch 4 --zero fsdp --gpu h100
 expect 0 '1F1B · tensor parallel 2 · rank [0-9] of 8 ' $shared 1f1b --tp 2
 expect 0 'tensor parallel 2 · FSDP2 · rank 4 of 16 ' $cut --micro-batches 4 --gpus 16 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false --rank 5
 expect 2 'of decoders that transformers shares' zoo:vit_b_16 --batch 8 --micro-batches 4 --gpus 8 --tp 2 --pp 4 --pp-schedule 1f1b

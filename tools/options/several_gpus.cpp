@@ -72,6 +72,10 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   add("--rank", o.rank, lists ? "N" : "N|all",
       lists ? "Rank to plan (0); shards of the last ranks may be smaller"
             : "Rank to plan (the one that needs the most); all: each that differs");
+  add("--ep", o.experts, "N",
+      "Expert parallelism: ranks of FSDP2 that have some of the experts each, as transformers does it");
+  add("--routing", o.routing, "FACTOR",
+      "With --ep, how many times as many (token, expert) pairs the rank is sent as it sends (1)");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
@@ -92,10 +96,6 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
-  add_flag(command, "--ep", o.experts, "N",
-           "Expert parallelism: ranks of FSDP2 that have some of the experts each, as transformers does it");
-  add_flag(command, "--routing", o.routing, "FACTOR",
-           "With --ep, how many times as many (token, expert) pairs the rank is sent as it sends (1)");
   add_flag(command, "--pp", o.pipeline, "N",
            "Pipeline parallelism: stages; of a GPT by Megatron-LM's formulas, else with --pp-schedule");
   add_flag(command, "--pp-schedule", o.pipeline_schedule, "1f1b|gpipe,KEY=VALUE,...", kPipelineHelp);

@@ -68,12 +68,14 @@ struct SeveralGpusFlag {
   Kind kind = Kind::word;
 };
 
-constexpr std::array<SeveralGpusFlag, 6> kSeveralGpusFlags = {
+constexpr std::array<SeveralGpusFlag, 8> kSeveralGpusFlags = {
     {{"gpus", &SeveralGpusOptions::gpus, Kind::number},
      {"zero", &SeveralGpusOptions::zero},
      {"rank", &SeveralGpusOptions::rank, Kind::number},
      {"gpus-per-node", &SeveralGpusOptions::gpus_per_node, Kind::number},
      {"network", &SeveralGpusOptions::network, Kind::number},
+     {"ep", &SeveralGpusOptions::experts, Kind::number},
+     {"routing", &SeveralGpusOptions::routing, Kind::number},
      {"wrap", &SeveralGpusOptions::wrap}}};
 
 constexpr std::string_view kVariable = "set.";
