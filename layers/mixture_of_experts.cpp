@@ -5,6 +5,7 @@
 // product each, and the weighted rows are put back in order and summed by token. Dropless: every pair is computed, so
 // no size depends on what the router chooses. Names of a Python function live until it returns. The same is assumed of
 // releases and GPUs whose transformers runs the experts one by one.
+//
 // Ranks that have some of the experts each: estimator/aten/experts.h, experts_of_ranks().
 
 #include <string>

@@ -45,7 +45,7 @@ void refuse_experts(const RunConfig& run, const Strategy& strategy) {
         "mesh\"",
         "leave out --clip-grad-norm");
   if (run.pytorch != kNewestPyTorch)
-    refuse("--ep is what a transformers of PyTorch 2.15's time does", "leave out --pytorch");
+    refuse("--ep is planned as transformers does it with PyTorch 2.15", "leave out --pytorch");
   if (run.autocast) refuse("--amp is not planned with --ep", "--fsdp param=bf16,reduce=fp32");
   if (run.lora || run.weights != WeightFormat::as_computed)
     refuse("adapters and stored weights are not planned with --ep", "leave out --lora and --weights");

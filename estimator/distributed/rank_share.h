@@ -30,8 +30,8 @@ struct SteppedShare {
 };
 SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Strategy& strategy);
 
-/// What FSDP2 cuts along its first dimension: the parameter, or, of bitsandbytes' numbers, which lie in bf16
-/// (bnb_4bit_quant_storage), a column of those.
+/// What FSDP2 cuts along its first dimension: the parameter, or, of bitsandbytes' numbers, a column of
+/// the type that is computed in, which they lie in (bnb_4bit_quant_storage): [bytes / size, 1].
 Shape cut_shape(const Graph& graph, const ParameterTensor& parameter);
 
 /// The type that the shard of a parameter has: that of what the graph computes with, or, where a policy of FSDP2

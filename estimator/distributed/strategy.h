@@ -95,14 +95,6 @@ struct Strategy {
   struct Group {
     std::int64_t ranks = 1, rank = 0;
   };
-  /// As if the ranks that have the same experts were alone.
-  Strategy of_experts() const {
-    Strategy s = *this;
-    s.gpus /= experts;
-    s.rank /= experts;
-    s.experts = 1;
-    return s;
-  }
   Group group(bool of_experts) const {
     const std::int64_t apart = of_experts ? experts : 1;
     return {shards() / apart, shard() / apart};

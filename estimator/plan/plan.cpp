@@ -68,10 +68,10 @@ void warn_of_loading(const RankStep& step, std::vector<std::string>& warnings) {
     const std::int64_t size = size_of(stored_type(step.graph, p, step.strategy, step.run));
     whole = checked_add(whole, checked_mul(cut_shape(step.graph, p).elements(), size));
   }
-  warnings.push_back("each rank loads the whole model, " + format_bytes(whole) +
-                     ", before FSDP2 cuts it; 4-bit weights lie in " +
-                     std::string(name_of(step.graph.tensor(packed->tensor).dtype)) +
-                     " (bnb_4bit_quant_storage): of those in uint8, the default, Accelerate cuts none");
+  const std::string type(name_of(step.graph.tensor(packed->tensor).dtype));
+  warnings.push_back("each rank loads the whole model (" + format_bytes(whole) +
+                     ") before FSDP2 cuts it; the plan takes bnb_4bit_quant_storage=" + type +
+                     ": with uint8, the default, Accelerate leaves 4-bit weights whole");
 }
 
 // Of many ranks a dimension 0 is padded to as many: adapters' rank is one.
@@ -89,7 +89,7 @@ void warn_of_padding(const RankStep& step, std::vector<std::string>& warnings) {
     }
   }
   if (padded / kNoticed < bytes) return;
-  warnings.push_back("FSDP2 pads what it cuts to a multiple of the " + std::to_string(step.strategy.shards()) +
+  warnings.push_back("FSDP2 pads what it cuts to a multiple of the " + format_count(step.strategy.shards()) +
                      " ranks: " + format_bytes(padded) + " are reduced for " + format_bytes(bytes) + " of gradients");
 }
 
@@ -108,7 +108,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
         "gradients is not planned");
   if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
   if (step.strategy.data != DataParallel::fsdp) return;
-  rank.wrapped = std::ssize(step.units) - 1 - std::ranges::count(step.units, true, &FsdpUnit::of_experts);  // no root
+  rank.wrapped = std::ssize(step.graph.wrapped);
   warn_of_loading(step, report.warnings);
   warn_of_padding(step, report.warnings);
   if (step.strategy.experts > 1) warn_of_padded_experts(step, report.warnings);

@@ -38,7 +38,7 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     const std::int64_t have = s.group(true).ranks * s.replicas;
     return "  experts  1 of " + format_count(s.experts) + " parts, which " +
-           (have == 1 ? "no other rank has" : format_count(have) + " ranks have") + dot() + "is sent " +
+           (have == 1 ? "no other rank has" : format_count(have) + " ranks have") + dot() + "this rank is sent " +
            (s.expert_load == 1 ? "as many tokens as it sends"
                                : format_figure(s.expert_load) + " times as many tokens as it sends") +
            ", assumed (--routing)\n";
