@@ -21,7 +21,10 @@ void lower_slice(LayerBuilder& b) {
   b.output(x);
 }
 
-void lower(LayerBuilder& b) { b.output(aten::causal_lm_loss(b, b.input(), ModelBuilder(b).labels(0))); }
+void lower(LayerBuilder& b) {
+  if (b.context()) return b.output(aten::shifted_causal_lm_loss(b, b.input(), b.context()->shifted_labels));
+  b.output(aten::causal_lm_loss(b, b.input(), ModelBuilder(b).labels(0)));
+}
 
 const LayerDef kLayers[] = {
     {.name = "SliceLogits",

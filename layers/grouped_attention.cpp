@@ -61,7 +61,8 @@ void lower_attention(LayerBuilder& b) {
   for (int i = 0; i < 3; ++i)
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0);
-  const bool masked = b.input_count() == 4 && aten::is_attention_mask(b, b.input(3));
+  const bool drops = b.run().context_ranks > 1;  // Accelerate's _attach_context_parallel_hooks
+  const bool masked = !drops && b.input_count() == 4 && aten::is_attention_mask(b, b.input(3));
   const TensorId mask = masked ? b.input(3) : kNone;
   const bool eager = b.run().attention == Attention::eager || b.boolean("eager");
   const double softcap = b.given("softcap") ? b.real("softcap") : 0;

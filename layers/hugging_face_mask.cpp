@@ -5,9 +5,13 @@
 // boolean mask [batch, 1, tokens, tokens] is made of two conditions, same sequence and not later; eager attention gets
 // it as numbers. transformers 4.56 does not look and makes its mask under vmap. Every tensor here is counted, however
 // small: they decide which blocks the later ones are split from.
+//
+// A rank of context parallelism is given its positions. Those of two parts that are not neighbours do not count up, so
+// that it makes the mask of a packed sequence, which attention then drops.
 
 #include <array>
 
+#include "estimator/aten/context_batch.h"
 #include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
@@ -25,6 +29,7 @@ using aten::no_grad;
 using aten::shifted_arange;
 
 void lower_positions(LayerBuilder& b) {
+  if (b.context()) return b.output(b.context()->positions);
   const std::int64_t tokens = b.size("tokens");
   const TensorId ids = b.before(kTransformers5) ? arange(b, tokens) : shifted_arange(b, tokens);
   b.output(b.alias(ids, {1, tokens}, contiguous_strides({1, tokens})));
@@ -112,6 +117,12 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   return mask;
 }
 
+// The last rank's are neighbours.
+bool has_two_parts(const LayerBuilder& b) {
+  return b.context() && b.run().context_rank + 1 < b.run().context_ranks &&
+         aten::balances_context(b.shape(b.context()->positions)[1]);
+}
+
 void lower_mask(LayerBuilder& b) {
   const TensorId embeddings = b.input(0), positions = b.input(1);
   if (b.shape(embeddings).rank() < 2 || b.shape(positions).rank() != 2)
@@ -124,7 +135,7 @@ void lower_mask(LayerBuilder& b) {
   const bool eager = b.run().attention == Attention::eager || b.boolean("eager");
   const bool old = b.before(kTransformers5);
   const bool looks = b.boolean("given_positions") || old;
-  const bool packed = (looks && b.boolean("packed")) || old;
+  const bool packed = (looks && (b.boolean("packed") || has_two_parts(b))) || old;
   const std::int64_t window = b.given("sliding_window") ? b.size("sliding_window") : 0;
   const bool reaches_all = window == 0 || n.tokens < window;
   const TensorId numbers = looks ? sequence_numbers(b, positions, n) : kNone;

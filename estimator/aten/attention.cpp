@@ -6,9 +6,11 @@
 #include <map>
 #include <vector>
 
+#include "estimator/aten/attention_kernel.h"
 #include "estimator/aten/attention_math.h"
 #include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/rearrange.h"
+#include "estimator/aten/ring_attention.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/attention.h"
@@ -16,86 +18,14 @@
 namespace gpuplan::aten {
 namespace {
 
-StridedTensor strided(const LayerBuilder& b, TensorId t) {
-  StridedTensor s{b.shape(t), b.strides(t), 0};
-  const int missing = 4 - s.shape.rank();
-  if (missing <= 0) return s;
-  Shape shape;
-  Strides strides;
-  for (int i = 0; i < 4; ++i) {
-    shape.push_back(i < missing ? 1 : s.shape[i - missing]);
-    strides.set(i, i < missing ? shape[i] : s.strides[i - missing]);
-  }
-  // A leading dimension of one that broadcasting adds steps over everything.
-  for (int i = missing; i-- > 0;) strides.set(i, strides[i + 1] * shape[i + 1]);
-  return {shape, strides, 0};
-}
-
-AttentionCall call_of(const LayerBuilder& b, const AttentionArguments& a) {
-  AttentionCall call;
-  call.query = strided(b, a.query);
-  call.key = strided(b, a.key);
-  call.value = strided(b, a.value);
-  call.dtype = b.dtype(a.query);
-  call.dropout = a.dropout;
-  call.causal = a.causal;
-  call.batched = b.shape(a.query).rank() == 4;
-  if (a.mask != kNone)
-    call.mask = AttentionMask{strided(b, a.mask), b.dtype(a.mask) == DType::boolean, b.requires_grad(a.mask)};
-  for (const TensorId t : {a.query, a.key, a.value}) call.requires_grad = call.requires_grad || b.requires_grad(t);
-  return call;
-}
-
-std::optional<AttentionBackend> wanted(const RunConfig& run) {
-  switch (run.attention) {
-    case Attention::flash: return AttentionBackend::flash;
-    case Attention::efficient: return AttentionBackend::efficient;
-    case Attention::cudnn: return AttentionBackend::cudnn;
-    case Attention::math: return AttentionBackend::math;
-    case Attention::automatic:
-    case Attention::eager: break;  // eager code does not come here, but for what has no other form
-  }
-  return std::nullopt;
-}
-
-// Multiply-adds of one pass over the scores: q k^T and p v.
-struct Products {
-  std::int64_t scores = 0, values = 0;
-};
-
-Products products(const AttentionCall& c) {
-  const Shape& q = c.query.shape;
-  std::int64_t n = 1;
-  for (const std::int64_t factor : {q[0], q[1], q[2], c.key.shape[2]}) n = checked_mul(n, factor);
-  return {checked_mul(n, q[3]), checked_mul(n, c.value.shape[3])};
-}
-
-std::vector<OutputSpec> outputs_of(const AttentionStep& step) {
-  std::vector<OutputSpec> specs;
-  specs.reserve(step.outputs.size());
-  for (const AttentionOutput& o : step.outputs)
-    specs.push_back({o.tensor.shape, o.dtype, Placing::given, o.tensor.strides, o.bytes});
-  return specs;
-}
-
 bool is_kernel(const AttentionStep& step) { return row_of(step.op).family == OperatorFamily::attention; }
-
-std::string_view node_name(AttentionBackend backend) {
-  switch (backend) {
-    case AttentionBackend::flash: return "ScaledDotProductFlashAttentionBackward0";
-    case AttentionBackend::efficient: return "ScaledDotProductEfficientAttentionBackward0";
-    case AttentionBackend::cudnn: return "ScaledDotProductCudnnAttentionBackward0";
-    case AttentionBackend::math: break;
-  }
-  return "ScaledDotProductAttentionMathBackward0";
-}
 
 using Value = AttentionValue;
 
 class Kernel {
  public:
   Kernel(LayerBuilder& b, const AttentionArguments& a, AttentionBackend backend)
-      : b_(b), a_(a), call_(call_of(b, a)), backend_(backend), engine_(b.run().scratch == Scratch::full) {}
+      : b_(b), a_(a), call_(attention_call(b, a)), backend_(backend), engine_(b.run().scratch == Scratch::full) {}
 
   TensorId run() {
     forward_ = {{Value::query, a_.query}, {Value::key, a_.key}, {Value::value, a_.value}, {Value::mask, a_.mask}};
@@ -120,7 +50,7 @@ class Kernel {
       for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
       if (forward_.contains(Value::aligned_mask) && !is_kernel(step)) cut_mask();
       if (!step.saved.empty() && a_.mask != kNone) expand_mask(step.saved.back());
-      for (const Value v : in_unpacking_order(step.saved, a_.mask != kNone)) saved.push_back(forward_.at(v));
+      for (const Value v : saved_in_order(step.saved, a_.mask != kNone)) saved.push_back(forward_.at(v));
     }
     Shape shape = b_.shape(a_.query);
     shape.set(-1, b_.shape(a_.value)[-1]);
@@ -166,29 +96,9 @@ class Kernel {
     if (!(shape == wide)) forward_[id] = b_.alias(mask, wide, strides);
   }
 
-  // As generated code unpacks them: inputs by name (attn_bias, key, query, value), then outputs (logsumexp, output,
-  // ...). `saved` has query, key, value, output, logsumexp, the generator's state, and a mask last.
-  static std::vector<Value> in_unpacking_order(const std::vector<Value>& saved, bool mask) {
-    constexpr std::size_t kNamed = 5;
-    if (saved.size() < kNamed) return saved;
-    std::vector<Value> order;
-    if (mask) order.push_back(saved.back());
-    order.insert(order.end(), {saved[1], saved[0], saved[2], saved[4], saved[3]});
-    order.insert(order.end(), saved.begin() + kNamed, saved.end() - (mask ? 1 : 0));
-    return order;
-  }
-
-  // The kernels read the gradient as [batch, length, heads, size] in memory, or as any layout whose rows are dense.
-  Operand given_gradient(NodeBuilder& node) const {
-    const Operand dy = node.grad();
-    if (backend_ == AttentionBackend::cudnn || node.shape(dy).rank() != 4) return dy;
-    constexpr std::array<int, 4> kSwap{0, 2, 1, 3};
-    return node.permute(node.contiguous(node.permute(dy, kSwap)), kSwap);
-  }
-
   void backward(NodeBuilder& node, const Products& work) {
     std::map<Value, Operand> values(forward_.begin(), forward_.end());
-    values[Value::grad_out] = given_gradient(node);
+    values[Value::grad_out] = gradient_as_read(node, node.grad(), backend_);
     const StridedTensor grad_out = dense_tensor(strided_shape(node.shape(node.grad())), {0, 2, 1, 3});
     for (const AttentionStep& step :
          attention_backward(call_, backend_, grad_out, b_.gpu(), b_.run().pytorch, engine_)) {
@@ -281,7 +191,7 @@ bool takes_no_fused_kernel(const LayerBuilder& b, TensorId x, std::int64_t heads
   const Shape in = b.shape(x);
   const StridedTensor divided = dense_tensor({in[0], heads, in[1], in[2] / heads}, {0, 2, 1, 3});
   const AttentionCall call{.query = divided, .key = divided, .value = divided, .dtype = b.dtype(x), .mask = {}};
-  return choose_attention(call, b.gpu(), b.run().pytorch, wanted(b.run())) == AttentionBackend::math;
+  return chosen_backend(b, call) == AttentionBackend::math;
 }
 
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
@@ -294,9 +204,10 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
       b.fail("queries are " + std::string(name_of(b.dtype(a.query))) + ", keys or values " +
              std::string(name_of(b.dtype(t))) + "; PyTorch expects one type");
   // The fused kernels take four dimensions (sdp_utils_cpp.h, check_tensor_shapes).
+  if (b.run().context_ranks > 1) return ring_attention(b, a);
   const AttentionBackend backend = b.shape(a.query).rank() > 4
                                        ? AttentionBackend::math
-                                       : choose_attention(call_of(b, a), b.gpu(), b.run().pytorch, wanted(b.run()));
+                                       : chosen_backend(b, attention_call(b, a));
   if (backend == AttentionBackend::math) {
     const TensorId y = math_attention(b, a);
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call

@@ -71,18 +71,34 @@ TensorId shifted_labels(LayerBuilder& b, TensorId labels, TensorId& padded) {
   return contiguous(b, slice(b, padded, 1, 1, tokens));
 }
 
-TensorId causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId labels) {
+namespace {
+
+std::int64_t rows_of(const LayerBuilder& b, TensorId logits, TensorId labels) {
   b.expect_rank(3, "[batch, tokens, vocabulary]");
-  const Shape shape = b.shape(logits);
-  const std::int64_t rows = shape.elements(0, 2);
+  const std::int64_t rows = b.shape(logits).elements(0, 2);
   if (b.shape(labels).rank() != 2 || b.elements(labels) != rows)
     b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
-           to_string(shape));
+           to_string(b.shape(logits)));
+  return rows;
+}
+
+}  // namespace
+
+TensorId causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId labels) {
+  const std::int64_t rows = rows_of(b, logits, labels);
   const TensorId wide = b.cast(logits, DType::fp32);
   TensorId padded = kNone;
   const TensorId targets = view(b, shifted_labels(b, labels, padded), {rows});
-  const TensorId loss = cross_entropy(b, view(b, wide, {rows, shape[2]}), targets);
+  const TensorId loss = cross_entropy(b, view(b, wide, {rows, b.shape(logits)[2]}), targets);
   b.hold({wide, padded});
+  return loss;
+}
+
+TensorId shifted_causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId shifted) {
+  const std::int64_t rows = rows_of(b, logits, shifted);
+  const TensorId wide = b.cast(logits, DType::fp32);
+  const TensorId loss = cross_entropy(b, view(b, wide, {rows, b.shape(logits)[2]}), view(b, shifted, {rows}));
+  b.hold({wide});
   return loss;
 }
 

@@ -23,5 +23,7 @@ TensorId shifted_labels(LayerBuilder& b, TensorId labels, TensorId& padded);
 /// transformers' loss of a causal model (loss/loss_utils.py, ForCausalLMLoss): of logits [samples, tokens, vocabulary],
 /// copied to fp32, and labels, shifted.
 TensorId causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId labels);
+/// The same of labels that were shifted before (`shift_labels`).
+TensorId shifted_causal_lm_loss(LayerBuilder& b, TensorId logits, TensorId shifted);
 
 }  // namespace gpuplan::aten

@@ -209,7 +209,7 @@ class FsdpWriter {
 
   // The first stage's inference of shapes runs nothing backward (_post_metadata_inference_cleanup).
   void give_back() {
-    writer_.at(Phase::backward, static_cast<std::int32_t>(schedule_->ops.size()), [&] {
+    writer_.at(Phase::backward, backward_returns(*schedule_), [&] {
       for (const FsdpBlocks& unit : units_) reshard(unit);
     });
   }
@@ -247,7 +247,7 @@ class FsdpWriter {
       });
       if (unit.of->input_has_gradient) open.push_back(&unit);
     }
-    const auto end = static_cast<std::int32_t>(schedule_->ops.size());
+    const std::int32_t end = backward_returns(*schedule_);
     close(end);
     writer_.at(Phase::backward, end, [&] {
       for (const FsdpBlocks& unit : units_)

@@ -13,9 +13,9 @@ std::int64_t of_communicator(std::int64_t ranks) {
 }
 std::int64_t most_of_communicator(std::int64_t ranks) { return ranks < 2 ? 0 : kMostNcclBytes; }
 
-std::array<std::int64_t, 6> communicators(const Strategy& s) {
+std::array<std::int64_t, 7> communicators(const Strategy& s) {
   const std::int64_t of_experts = s.experts > 1 ? s.group(true).ranks : 1;
-  return {s.shards(), s.replicas, s.tensor, s.pipeline, s.experts, of_experts};
+  return {s.shards(), s.replicas, s.tensor, s.pipeline, s.experts, of_experts, s.context};
 }
 
 }  // namespace

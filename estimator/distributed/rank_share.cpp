@@ -7,6 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/shard_sizes.h"
@@ -81,11 +82,12 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (run.mode == Mode::infer && strategy.data != DataParallel::none)
     refuse("inference on several GPUs is planned with tensor parallelism alone", "--tp N for as many --gpus");
   if (strategy.runs_stages()) refuse_run_of_stages(run);
-  if (run.batch % ranks != 0)
-    refuse("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(ranks) +
-               " ranks",
+  const std::int64_t groups = strategy.sample_groups();
+  if (run.batch % groups != 0)
+    refuse("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(groups) +
+               (strategy.context > 1 ? " groups of ranks" : " ranks"),
            "--batch counts all samples of the step; the next possible one is " +
-               std::to_string((run.batch / ranks + 1) * ranks));
+               std::to_string((run.batch / groups + 1) * groups));
   if (strategy.is_deepspeed() && run.zero_grad == ZeroGrad::backward)
     refuse("DeepSpeed's engine zeroes gradients itself", "leave out --zero-grad");
   if (strategy.is_deepspeed() && (run.master_weights || run.optimizer_in_backward || run.offload_optimizer))
@@ -100,12 +102,15 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
   if (fsdp) refuse_fsdp(run, strategy);
   if (strategy.experts > 1) refuse_experts(run, strategy);
+  if (strategy.context > 1) refuse_context(run, strategy);
   if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
     refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
   if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
     refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
   RunConfig own = run;
-  own.batch = run.batch / ranks;
+  own.batch = run.batch / groups;
+  own.context_ranks = strategy.context;
+  own.context_rank = strategy.rank % strategy.context;
   own.expert_ranks = strategy.experts;
   own.expert_load = strategy.expert_load;
   return own;

@@ -50,6 +50,10 @@ struct Strategy {
   /// many times as many (token, expert) pairs the rank is sent as it sends.
   std::int64_t experts = 1;
   double expert_load = 1;
+  /// Neighbours among the ranks of data parallelism that have the same samples, and some of their tokens each (context
+  /// parallelism). FSDP2 shares the model over all of them.
+  std::int64_t context = 1;
+  std::int64_t sample_groups() const { return ranks() / context; }
   PipelineSettings pipelining;
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;  // among those of data parallelism

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/distributed/layer_calls.h"
 #include "estimator/graph/tensor_style.h"
 
 namespace gpuplan {
@@ -22,18 +23,6 @@ const Variable* find_variable(const Model& model, std::string_view name) {
   Error error(std::move(message), ErrorKind::usage);
   error.help(std::move(help));
   throw error;
-}
-
-// Whether any call of a layer within is `wanted`: of the entry and the call.
-template <class Wanted>
-bool has_call(const Body& body, const Wanted& wanted) {
-  return std::ranges::any_of(body, [&](const Node& node) {
-    if (const auto* call = std::get_if<LayerCall>(&node.what)) return wanted(node, *call);
-    if (const auto* block = std::get_if<Block>(&node.what)) return has_call(block->body, wanted);
-    if (const auto* repeat = std::get_if<Repeat>(&node.what)) return has_call(repeat->items, wanted);
-    if (const auto* residual = std::get_if<Residual>(&node.what)) return has_call(residual->body, wanted);
-    return false;
-  });
 }
 
 bool has_linear(const Body& body, std::string_view name) {

@@ -10,6 +10,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/glob.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/block_names.h"
 #include "estimator/graph/entry_inputs.h"
 #include "estimator/graph/layer_writer.h"
@@ -232,15 +233,18 @@ class GraphBuilder {
                       std::to_string(run_.micro_batches) + " micro-batches of equal size",
                   ErrorKind::usage);
     refuse_trained_weights();
+    if (run_.context_ranks > 1) refuse_context();
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
+      if (run_.context_ranks > 1) shape.set(1, checked_mul(shape[1], run_.context_ranks));
       const bool received = run_.stage && !run_.stage->first;  // as the stage before computes it
       const DType given_as = received ? run_.precision : run_.given_type.value_or(run_.precision);
       const DType dtype = is_floating(in.dtype) ? given_as : in.dtype;
       TensorId given = layers_.new_input(in, shape, dtype);
       if (is_floating(in.dtype) && dtype != run_.precision)
         converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));
+      if (run_.context_ranks > 1) given = layers_.cut_batch(given);
       names.give(in.name, given);
     }
     if (run_.stage && !run_.stage->first) receive_states();
@@ -251,6 +255,15 @@ class GraphBuilder {
     const TensorId states = graph_.inputs.front();
     graph_.buffers[static_cast<std::size_t>(buffer_of(graph_, states))].bytes /= run_.micro_batches;
     if (graph_.tensor(states).requires_grad) graph_.leaves.push_back(states);
+  }
+
+  void refuse_context() const {
+    const bool tokens = model_.inputs.size() == 1 && model_.inputs.front().shape.size() == 1 &&
+                        model_.inputs.front().dtype == DType::int64;
+    if (tokens && model_.loss.type == "CausalLMLoss" && model_.losses.empty()) return;
+    throw Error("--cp is planned of causal language models that are given tokens alone, and " + model_.name + " is none",
+                ErrorKind::usage)
+        .help("of Llama, Mistral, Mixtral, Qwen and Gemma, by --model config.json; leave out --cp");
   }
 
   void refuse_trained_weights() const {

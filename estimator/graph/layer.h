@@ -303,6 +303,12 @@ class LayerBuilder {
   LayerId begin_part(std::string_view name, std::string_view type);
   void end_part(LayerId layer);
 
+  /// What a rank of context parallelism is given beside its tokens (RunConfig::context_ranks), of those tokens each.
+  struct Context {
+    TensorId shifted_labels = kNone, positions = kNone;
+  };
+  const std::optional<Context>& context() const { return context_; }
+
   /// Whether what follows has no gradient, as under torch.no_grad() or what is detached. Returns what was before.
   bool leave_grad(bool leave) { return std::exchange(without_grad_, leave); }
 
@@ -350,6 +356,7 @@ class LayerBuilder {
   std::vector<Returned> returned_;
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
+  std::optional<Context> context_;
   bool without_autocast_ = false;                      // within an entry with `autocast: false`
   bool without_grad_ = false;                          // within an entry with `grad: false`
   std::unordered_map<LayerId, TensorId> targets_;      // of losses

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "estimator/aten/context_batch.h"
 #include "estimator/base/error.h"
 
 namespace gpuplan {
@@ -19,6 +20,8 @@ TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dt
     throw;
   }
 }
+
+TensorId LayerWriter::cut_batch(TensorId input) { return aten::cut_batch(lowering_.builder(), input); }
 
 TensorId LayerWriter::converted_input(TensorId input, DType dtype) { return lowering_.builder().cast(input, dtype); }
 

@@ -53,6 +53,8 @@ class ModelBuilder {
   }
   /// The output object holds this, too.
   void keep_with_output(TensorId t);
+  /// LayerBuilder::context() of all layers to come.
+  void give_context(const LayerBuilder::Context& context) { b_.context_ = context; }
   /// The output object has no output, and nothing but this.
   void returns_loss_alone(TensorId loss) { b_.graph_.output = loss; }
   /// A node that this call makes holds it until the graph goes.

@@ -61,7 +61,7 @@ class GpusScreen : public StyledScreen {
     const std::string each = "batch " + format_count(report_.run.batch);
     return s.ranks() == 1 && (s.tensor > 1 || rank_.stage)
                ? each
-               : each + " each, " + format_count(report_.run.batch * s.ranks()) + " in total";
+               : each + " each, " + format_count(report_.run.batch * s.sample_groups()) + " in total";
   }
   // "blocks 4 to 7 of 16", counted from 0 as their names are.
   std::string stage() const {
@@ -157,7 +157,7 @@ class GpusScreen : public StyledScreen {
   std::string scales() const {
     if (!rank_.time || rank_.time->step.seconds() <= 0) return "";
     const RankTime& time = *rank_.time;
-    const double samples = static_cast<double>(report_.run.batch * rank_.strategy.ranks());
+    const double samples = static_cast<double>(report_.run.batch * rank_.strategy.sample_groups());
     const std::string together =
         "  scales   " + format_figure(samples / time.step.seconds()) +
         (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" + dot();

@@ -13,7 +13,7 @@ Json scaling_json(const Report& report) {
   const RankShare& rank = *report.rank;
   if (!rank.time || rank.time->step.seconds() <= 0) return nullptr;
   const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
-  const double samples = static_cast<double>(report.run.batch * rank.strategy.ranks());
+  const double samples = static_cast<double>(report.run.batch * rank.strategy.sample_groups());
   return {{"step_seconds", rounded(rank.time->step.seconds(), 1e9)},
           {"one_gpu_seconds", rounded(rank.time->alone_seconds, 1e9)},
           {"samples_per_second", rounded(samples / rank.time->step.seconds(), 1e3)},
@@ -61,7 +61,7 @@ Json parallel_json(const Report& report) {
           {"gpus", s.gpus},
           {"rank", rank.stage ? s.global_rank() : s.rank},
           {"pipeline", pipeline_json(rank)},
-          {"batch", report.run.batch * s.ranks()},
+          {"batch", report.run.batch * s.sample_groups()},
           {"bytes",
            {{"parameters", rank.states.parameters},
             {"gradients", rank.states.gradients},

@@ -46,7 +46,7 @@ class Engine {
     gradients_.pending(loss.producer, loss.output_index) = {.buffer = arriving};
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
       if (reached_[n] != 0) run_node(static_cast<NodeId>(n));
-    writer_.mark("backward returns", kNone, Phase::backward);
+    writer_.mark(kBackwardReturns, kNone, Phase::backward);
     writer_.read(root);
     if (scaled != kNone) writer_.read(scaled);  // the argument of backward()
     gradients_.collect_gradients();

@@ -8,6 +8,9 @@
 
 namespace gpuplan {
 
+/// The marker at which that ends.
+constexpr std::string_view kBackwardReturns = "backward returns";
+
 /// Appends loss.backward() to the schedule: ones_like(loss), every reached node, gradient accumulation. Fills
 /// Schedule::gradients and with_gradient, and marks their buffers in `kept`. `first`: see make_schedule.
 void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,

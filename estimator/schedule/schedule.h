@@ -94,6 +94,10 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
 /// Of a stage that is not the last one: what its backward begins with, which its schedule's names hold.
 BufferId received_gradient(const Schedule& schedule);
 
+/// The step at which the engine is through, its callbacks too, and lets go of the gradient that it began with; that
+/// after the last one where nothing runs backward.
+std::int32_t backward_returns(const Schedule& schedule);
+
 /// Which member of with_gradient the parameter is, an index in Graph::parameters; kNone where it gets no gradient.
 std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter);
 

@@ -11,9 +11,9 @@ namespace gpuplan {
 std::optional<GpusNeeded> gpus_needed(const Model& model, Catalog catalog, const RunConfig& run, Strategy strategy,
                                       const Gpu& gpu, std::int64_t usable_bytes, std::int64_t most) {
   RunConfig whole = run;
-  const bool one_each = run.batch <= checked_mul(strategy.ranks(), run.micro_batches);
+  const bool one_each = run.batch <= checked_mul(strategy.sample_groups(), run.micro_batches);
   for (; strategy.gpus <= most; strategy.gpus *= 2) {
-    const std::int64_t parts = checked_mul(strategy.ranks(), run.micro_batches);
+    const std::int64_t parts = checked_mul(strategy.sample_groups(), run.micro_batches);
     if (one_each) whole.batch = std::max(whole.batch, parts);
     if (whole.batch % parts != 0) return std::nullopt;
     try {

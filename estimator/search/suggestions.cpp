@@ -27,7 +27,7 @@ struct Case {
   const Gpu& gpu;
   const Strategy& strategy;
   // What a batch is a multiple of.
-  std::int64_t parts() const { return run.micro_batches * strategy.ranks(); }
+  std::int64_t parts() const { return run.micro_batches * strategy.sample_groups(); }
 };
 
 // Of the stages of a pipeline, the one that needs the most.
@@ -102,7 +102,7 @@ std::vector<Suggestion> smaller_batches(const Case& c, bool runs_now) {
 std::optional<Suggestion> more_micro_batches(const Case& c, std::int64_t usable_bytes) {
   RunConfig run = c.run;
   if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
-  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.ranks()) == 0;
+  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.sample_groups()) == 0;
        run.micro_batches *= 2) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (bytes && *bytes <= usable_bytes)
@@ -167,7 +167,7 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
   const Verdict v = verdict(report);
   if (!v.known || v.fits || !may_search(model, report.run)) return {};
   RunConfig whole = report.run;
-  whole.batch *= strategy.ranks();
+  whole.batch *= strategy.sample_groups();
   const Case c{model, catalog, whole, gpu, strategy};
   std::vector<Suggestion> fitting = smaller_batches(c, v.runs);
   const std::int64_t now = report.peak.device_bytes;

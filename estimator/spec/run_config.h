@@ -125,6 +125,8 @@ struct RunConfig {
   /// pairs to the rank that has the expert, and is sent `expert_load` times as many as it sends.
   std::int64_t expert_ranks = 1;
   double expert_load = 1;
+  /// That share the tokens of each sample (torch.distributed.tensor's context parallelism), and which of them it is.
+  std::int64_t context_ranks = 1, context_rank = 0;
   std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
   std::optional<StageOfRun> stage;
   DType precision = DType::fp32;     // of the whole model

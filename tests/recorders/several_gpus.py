@@ -118,6 +118,7 @@ class Kind:
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
+    cp4:   (of fsdp2) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
@@ -268,6 +269,9 @@ def sharded(name, kind):
         model.to_empty(device="cuda")
         model.tie_weights()
         return model, batch
+    if "cp" in kind:
+        from accelerate.big_modeling import _attach_context_parallel_hooks
+        _attach_context_parallel_hooks(model)
     more = {"mp_policy": MixedPrecisionPolicy(*kind.policy)}
     if "tp" in kind:
         more["mesh"] = mesh["replicate", "shard"] if "hsdp" in kind else mesh["shard"]
@@ -384,19 +388,29 @@ def main():
     with torch.device("cuda"):
         takes_batch = kind.way != "trainer" and (kind.way != "pp" or model.first or model.last)
         batch = make_batch(size * micro_batches) if takes_batch else ()
+        if "seq" in kind:
+            batch = tuple(t[:, :kind.number("seq")].contiguous() for t in batch)
         if kind.way == "deepspeed":
             half = torch.float16 if "fp" in kind else torch.bfloat16
             batch = tuple(t.to(half) if t.is_floating_point() else t for t in batch)
     meter("built")
+    if "cp" in kind:
+        from context_engine import Context
+        context = Context(kind.number("cp"))
 
     def pass_over(number, last):
         if "nosync" in kind:
             model.set_requires_gradient_sync(last)
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
         waits = kind.way in ("ddp", "zero1") and not last
+        given = context.batch(x, y) if "cp" in kind else {"input_ids": x, "labels": y}
+        with context.cut(given) if "cp" in kind else contextlib.nullcontext():
+            pass_over_given(x, y, given, waits, last)
+
+    def pass_over_given(x, y, given, waits, last):
         with torch.autocast("cuda", torch.bfloat16, enabled="amp" in kind), model.no_sync() if waits else contextlib.nullcontext():
             if name in ("gpt2", "llama", *DECODERS):
-                output = model(input_ids=x, labels=y)
+                output = model(**given)
                 loss = output.loss
                 meter("forward")
             else:

@@ -90,6 +90,7 @@ Strategy strategy_of(const json& r) {
   s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
+  s.context = kind.number("cp");
   s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
   s.replicas = kind.number("hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
@@ -120,7 +121,7 @@ RunConfig run_of(const json& r) {
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
   run.tensor_ranks = kind.number("tp");
-  run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).ranks() * run.micro_batches;
+  run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).sample_groups() * run.micro_batches;
   run.clip_grad_norm = run.clip_grad_norm || kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
   if (run.tensor_ranks > 1 && (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
@@ -144,18 +145,20 @@ RunConfig run_of(const json& r) {
   return run;
 }
 
-// As one rank of tensor parallelism has it.
-Model model_of(const std::string& name, std::int64_t tensor_ranks) {
+// As one rank of tensor or context parallelism has it.
+Model model_of(const json& r) {
+  const std::string name = r.at("model");
+  const Kind kind = kind_of(r);
   RunOptions options;
   options.model = "zoo:" + name;
   const std::string file = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name;
   if (std::filesystem::exists(file + ".yaml")) options.model = file + ".yaml";
   if (std::filesystem::exists(file + ".json")) {  // a decoder
     options.model = file + ".json";
-    options.seq = "1024";
+    options.seq = std::to_string((kind.has("seq") ? kind.number("seq") : 1024) / kind.number("cp"));
   }
-  if (tensor_ranks > 1)
-    for (const Variable& part : divided_variables(load_model(options), tensor_ranks))
+  if (kind.has("tp"))
+    for (const Variable& part : divided_variables(load_model(options), kind.number("tp")))
       options.set.push_back(part.name + "=" + std::to_string(part.value));
   return load_model(options);
 }
@@ -188,7 +191,7 @@ Reading peak_of(const Report& report, bool steady, const std::string& phase, con
 void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
   const Report report = report_of(
-      make_plan(model_of(r.at("model"), run_of(r).tensor_ranks), make_catalog(), run_of(r), &gpu, strategy_of(r)));
+      make_plan(model_of(r), make_catalog(), run_of(r), &gpu, strategy_of(r)));
   ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
   row.expected = r.at("optimizer_state");
   row.got = report.bytes.optimizer_state;

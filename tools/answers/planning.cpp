@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/base/amount.h"
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/tensor_plan.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/plan.h"
@@ -63,17 +64,20 @@ std::optional<Model> other_padding(const WrittenModel& written, const Model& mod
 
 }  // namespace
 
-Planning prepare(const RunOptions& options) { return prepare_rank(options, 1); }
+Planning prepare(const RunOptions& options) { return prepare_rank(options, {}); }
 
-Planning prepare_rank(const RunOptions& options, std::int64_t tensor_ranks) {
+Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks) {
   refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
   WrittenModel written = open_model(options);
   planning.model = read_model(written.source, written.options);
-  if (tensor_ranks > 1) {
-    for (const Variable& part : divided_variables(planning.model, tensor_ranks)) written.options.set.push_back(part);
+  std::vector<Variable> parts;
+  if (ranks.tensor > 1) parts = divided_variables(planning.model, ranks.tensor);
+  if (ranks.context > 1) parts.push_back(context_variable(planning.model, ranks.context));
+  if (!parts.empty()) {
+    written.options.set.insert(written.options.set.end(), parts.begin(), parts.end());
     planning.model = read_model(written.source, written.options);
-    planning.run.tensor_ranks = tensor_ranks;
+    planning.run.tensor_ranks = ranks.tensor;
   }
   planning.other_padding = other_padding(written, planning.model);
   planning.warnings = about_stored_type(written.stored_type, options);

@@ -34,8 +34,12 @@ HostCopy host_copy(const RunOptions& options);
 Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
 Planning prepare(const RunOptions& options);
-/// The same of one rank of tensor parallelism, of a model that has_tensor_plan().
-Planning prepare_rank(const RunOptions& options, std::int64_t tensor_ranks);
+/// How many ranks share each layer of a model that has_tensor_plan(), and the tokens of each sample.
+struct SharingRanks {
+  std::int64_t tensor = 1, context = 1;
+};
+/// The same of one of them.
+Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks);
 /// The same without a model, which is then read by someone else.
 Planning prepare_run(const RunOptions& options);
 /// What to warn of where the file of a model says its weights are of another type than they are planned with, and no

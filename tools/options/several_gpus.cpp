@@ -30,6 +30,7 @@ void need_gpus(const SeveralGpusOptions& o) {
                                                 {"--tp", !o.tensor.empty()},
                                                 {"--ep", !o.experts.empty()},
                                                 {"--routing", !o.routing.empty()},
+                                                {"--cp", !o.context.empty()},
                                                 {"--pp", !o.pipeline.empty()},
                                                 {"--no-reshard", o.keep_unsharded},
                                                 {"--gpus-per-node", !o.gpus_per_node.empty()},
@@ -76,6 +77,8 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
       "Expert parallelism: ranks of FSDP2 that have some of the experts each, as transformers does it");
   add("--routing", o.routing, "FACTOR",
       "With --ep, how many times as many (token, expert) pairs the rank is sent as it sends (1)");
+  add("--cp", o.context, "N",
+      "Context parallelism: ranks of FSDP2 that have some of the tokens of each sample, as Accelerate does it");
   add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
@@ -223,6 +226,11 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
+  s.context = number_or("--cp", o.context, 1, 1, kMostGpus);
+  if (s.shards() % s.context != 0)
+    throw Error("--cp " + std::to_string(s.context) + " does not divide the " + std::to_string(s.shards()) +
+                    " ranks that share the model",
+                ErrorKind::usage);
   s.as_accelerate = s.loads_whole = o.as_accelerate;
   s.wraps_ends = o.as_accelerate || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);

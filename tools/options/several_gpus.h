@@ -30,7 +30,7 @@ struct DeepSpeedOptions {
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, pipeline_schedule, wrap, fsdp, experts,
-      routing;
+      routing, context;
   std::string deepspeed, accelerate;                  // files
   std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
