@@ -52,27 +52,45 @@ TensorId cut_in_place(LayerBuilder& b, TensorId whole, TensorId part, const Cut&
 
 }  // namespace
 
+namespace {
+
+// Tokens, labels, shifted labels and positions, in the order in which Trainer names them.
+using Batch = std::array<TensorId, 4>;
+
+Batch made_batch(LayerBuilder& b, TensorId tokens) {
+  Batch batch{clone(b, tokens), clone(b, tokens)};
+  TensorId padded = kNone;
+  batch[2] = shifted_labels(b, batch[1], padded);
+  batch[3] = arange(b, b.shape(tokens)[1]);
+  b.hold({padded});
+  return batch;
+}
+
+// What Trainer has beside the tokens are names of its loop (trainer_tensors.h), for which the tokens stand here.
+Batch loaded_batch(LayerBuilder& b, TensorId tokens) {
+  ModelBuilder(b).labels(0);
+  return {tokens, tokens, tokens, tokens};
+}
+
+}  // namespace
+
 TensorId cut_batch(LayerBuilder& b, TensorId tokens) {
   Cut n{.samples = b.shape(tokens)[0], .all = b.shape(tokens)[1], .ranks = b.run().context_ranks};
   n.tokens = n.all / n.ranks;
-  std::array<TensorId, 4> batch{clone(b, tokens), clone(b, tokens)};
-  TensorId padded = kNone;
-  batch[2] = shifted_labels(b, batch[1], padded);
-  batch[3] = arange(b, n.all);
-  b.hold({padded});
-  const TensorId order = balances_context(n.tokens) ? balanced_order(b, n) : kNone;
-  std::vector<TensorId> parts;
-  for (const TensorId whole : batch) parts.push_back(part_of(b, whole, order, n));
-  if (order != kNone) b.hold({order});
   ModelBuilder model(b);
-  TensorId last = kNone;
+  const bool loaded = b.run().like == Like::trainer;
+  Batch batch = loaded ? loaded_batch(b, tokens) : made_batch(b, tokens);
+  const TensorId order = balances_context(n.tokens) ? balanced_order(b, n) : kNone;
+  std::vector<TensorId> held;  // by the context
+  for (const TensorId whole : batch) held.push_back(part_of(b, whole, order, n));
+  if (order != kNone) b.hold({order});
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    last = b.emit(Operator::clone, Copy{n.part().elements()}, {parts[i]}, n.part(), DType::int64);
-    batch[i] = cut_in_place(b, batch[i], last, n);
-    model.keep_with_output(batch[i]);
+    const TensorId part = b.emit(Operator::clone, Copy{n.part().elements()}, {held[i]}, n.part(), DType::int64);
+    batch[i] = cut_in_place(b, batch[i], part, n);
+    if (i + 1 == batch.size()) held.push_back(part);
+    if (!loaded) model.keep_with_output(batch[i]);
   }
-  for (const TensorId part : parts) model.keep_with_output(part);
-  model.keep_with_output(last);
+  for (const TensorId t : held) loaded ? model.keep_in_backward(t) : model.keep_with_output(t);
   model.give_context({.shifted_labels = batch[2], .positions = batch[3]});
   return batch[0];
 }

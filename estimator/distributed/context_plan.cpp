@@ -55,8 +55,9 @@ void refuse_context(const RunConfig& run, const Strategy& strategy) {
     refuse_tokens("transformers refuses it: \"Context parallelism is supported only with SDPA attention\"",
                   "leave out --attention eager");
   if (run.autocast) refuse_tokens("--amp is not planned with --cp", "--fsdp param=bf16,reduce=fp32");
-  if (run.weights != WeightFormat::as_computed || run.kernels == Kernels::liger || run.like != Like::pytorch)
-    refuse_tokens("--weights, --kernels and --like are not planned with --cp", "leave them out");
+  if (run.weights != WeightFormat::as_computed || run.kernels == Kernels::liger ||
+      (run.like != Like::pytorch && run.like != Like::trainer))
+    refuse_tokens("--weights, --kernels and --like accelerate or lightning are not planned with --cp", "leave them out");
   if (run.offload_saved || run.checkpoint.reentrant)
     refuse_tokens("--offload saved and reentrant checkpoints are not planned with --cp", "leave them out");
 }

@@ -256,6 +256,7 @@ struct Graph {
   TensorId loss = kNone;
   std::vector<TensorId> kept_with_output;  // what the output object holds besides: a prefill's cache
   std::vector<TensorId> kept_in_forward;   // what a name holds until the model's forward returns
+  std::vector<TensorId> kept_in_backward;  // and until its backward does
   TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   std::vector<TensorId> leaves;            // made by the forward, and given a gradient as a parameter is
   std::vector<HeldByNode> held_by_nodes;   // until the loss and the output are gone

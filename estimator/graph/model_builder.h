@@ -34,6 +34,8 @@ class ModelBuilder {
   TensorId constant(const Shape& shape, DType dtype);
   /// Stays until the model's forward returns.
   void keep_in_forward(TensorId t) { b_.graph_.kept_in_forward.push_back(t); }
+  /// Stays until its backward returns.
+  void keep_in_backward(TensorId t) { b_.graph_.kept_in_backward.push_back(t); }
   /// What stands for a frozen parameter once its module has converted it, in its first forward: itself, where it has
   /// the type.
   TensorId converted_for_good(TensorId parameter, DType dtype);

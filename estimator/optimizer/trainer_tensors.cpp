@@ -14,7 +14,7 @@ using Kind = OptimizerEvent::Kind;
 constexpr std::int64_t kNumber = 4, kInteger = 8, kTruth = 1;
 
 // Slots of names, in which the old value goes once the new one is there.
-enum class Name : std::int32_t { labels, items, sum, loss, norm, evaluated_items };
+enum class Name : std::int32_t { labels, items, sum, loss, norm, evaluated_items, shifted, positions };
 // Slots of temporaries.
 enum class Temporary : std::int32_t { mask, count, total, wide };
 
@@ -50,7 +50,8 @@ std::int64_t labels_bytes(const Graph& graph) {
 bool are_tokens(const Graph& graph) {
   return std::ranges::any_of(graph.forward_ops, [&](const Op& op) {
     if (op.layer == kNone || graph.layers[index(op.layer)].name == "loss") return false;
-    return std::ranges::find(graph.at(op.reads), graph.labels) != graph.at(op.reads).end();
+    return std::ranges::any_of(graph.at(op.reads),
+                               [&](TensorId t) { return buffer_of(graph, t) == buffer_of(graph, graph.labels); });
   });
 }
 
@@ -71,6 +72,16 @@ void count_items(std::int64_t labels, Name name, Program& p) {
       .drop(Temporary::wide)
       .drop(Temporary::mask);
   p.make(Temporary::total, kInteger).drop(Temporary::count).name(name, kNumber).drop(Temporary::total);
+}
+
+// Trainer._prepare_context_parallel_inputs(): labels padded and shifted, and positions of one sample, whose storage
+// grows where the rank's of all samples are more.
+void name_context(const Graph& graph, const RunConfig& run, Program& p) {
+  const Shape tokens = graph.tensor(graph.labels).shape;
+  const std::int64_t bytes = tokens.elements() * kInteger;
+  p.leave(Name::shifted).leave(Name::positions);
+  p.make(Temporary::wide, bytes + tokens[0] * kInteger).name(Name::shifted, bytes);
+  p.name(Name::positions, std::max(tokens[1] * kInteger, bytes / run.context_ranks)).drop(Temporary::wide);
 }
 
 // The logged loss is that of the step before until this one's is there; logging_nan_inf_filter looks at it.
@@ -113,6 +124,7 @@ TrainerTensors trainer_tensors(const Graph& graph, const RunConfig& run) {
   if (labels > 0 && trainer) count_items(labels, Name::items, batch);
   if (another) batch.forget(Name::labels);
   if (labels > 0 && trainer) batch.forget(Name::items);
+  if (run.context_ranks > 1) name_context(graph, run, batch);
   if (trainer) {
     keep_loss(size_of(graph.tensor(graph.loss).dtype), backward);
     clipped.bind(Name::norm, norm_bytes(graph));

@@ -48,6 +48,7 @@ class Engine {
       if (reached_[n] != 0) run_node(static_cast<NodeId>(n));
     writer_.mark(kBackwardReturns, kNone, Phase::backward);
     writer_.read(root);
+    for (const TensorId t : graph_.kept_in_backward) writer_.read(buffer_of(graph_, t));
     if (scaled != kNone) writer_.read(scaled);  // the argument of backward()
     gradients_.collect_gradients();
   }

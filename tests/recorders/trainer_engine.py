@@ -7,6 +7,7 @@ import gc
 import tempfile
 
 import torch
+import torch.distributed as dist
 import transformers
 from trainer_loops import Tokens
 
@@ -33,6 +34,12 @@ def train(model, kind, size, world, meter):
     if "fsdp" in kind:
         more = {"fsdp": True, "fsdp_config": {"version": 2, "reshard_after_forward": True, "cpu_ram_efficient_loading": True,
                                               "activation_checkpointing": "block" in kind}}
+        if "cp" in kind:
+            from accelerate import ParallelismConfig
+            from context_engine import answer_with_positions
+            ranks = kind.number("cp")
+            more["parallelism_config"] = ParallelismConfig(dp_shard_size=world // ranks, cp_size=ranks)
+            answer_with_positions(dist.get_rank() % ranks, ranks, 1024)
     elif "block" in kind:
         more = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
     with tempfile.TemporaryDirectory() as folder:
