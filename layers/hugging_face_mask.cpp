@@ -11,7 +11,6 @@
 
 #include <array>
 
-#include "estimator/aten/context_batch.h"
 #include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
@@ -120,7 +119,7 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
 // The last rank's are neighbours.
 bool has_two_parts(const LayerBuilder& b) {
   return b.context() && b.run().context_rank + 1 < b.run().context_ranks &&
-         aten::balances_context(b.shape(b.context()->positions)[1]);
+         balances_context(b.shape(b.context()->positions)[1]);
 }
 
 void lower_mask(LayerBuilder& b) {

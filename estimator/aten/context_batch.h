@@ -6,10 +6,6 @@
 
 namespace gpuplan::aten {
 
-/// Whether _HeadTailLoadBalancer gives each rank a part from the front of a sample and one from its end, which it does
-/// where `tokens`, a rank's, are of two equal parts.
-constexpr bool balances_context(std::int64_t tokens) { return tokens % 2 == 0; }
-
 /// Tokens [samples, those of all ranks] copied for the step, once more as labels, the labels shifted, and positions
 /// counted, as transformers' Trainer gives them (_prepare_context_parallel_inputs); then each cut to the rank's tokens.
 /// What is cut keeps the storage of what it was, and lives as long as what the model returns. The first of them is

@@ -43,6 +43,7 @@ class Ring {
     if (backend_ == AttentionBackend::math || forward_of(Turn::own).size() != 1)
       b.fail("PyTorch refuses this attention: \"CP only supports flash attention and memory efficient attention now.\"");
     for (std::int64_t i = 0; i < ranks_; ++i) turns_.push_back(turn(i));
+    for (const Turn t : {Turn::own, balances_context(call_.query.shape[2]) ? Turn::last_queries : Turn::all}) refuse_padding(t);
   }
 
   TensorId run() {
@@ -57,6 +58,17 @@ class Ring {
   }
 
  private:
+  // Log-sum-exps of the memory-efficient kernel have rows for a multiple of 32 queries, results have none.
+  void refuse_padding(Turn t) const {
+    const std::int64_t queries = call_of(t).query.shape[2];
+    for (const AttentionOutput& made : forward_of(t).front().outputs)
+      if (const Shape& rows = made.tensor.shape;
+          made.value == Value::logsumexp && rows.elements() != rows[0] * rows[1] * queries)
+        b_.fail("PyTorch refuses context parallelism of this length: \"The size of tensor a (" +
+                std::to_string(rows.elements() / (rows[0] * rows[1])) + ") must match the size of tensor b (" +
+                std::to_string(queries) + ") at non-singleton dimension 2\"");
+  }
+
   // _is_causal_behavior, and what a rank has after _HeadTailLoadBalancer.
   Turn turn(std::int64_t i) const {
     const std::int64_t rank = b_.run().context_rank;

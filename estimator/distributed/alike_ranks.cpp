@@ -48,7 +48,7 @@ std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, co
     dimensions.emplace(is_of_experts(graph, p), shape.rank() == 0 ? 1 : shape[0]);
     if (p.trainable) elements.push_back(shape.elements());
   }
-  const auto holds = [&](std::int64_t rank) -> Sizes {
+  const auto parts_of = [&](std::int64_t rank) -> Sizes {
     switch (strategy.data) {
       case DataParallel::fsdp: return shard_rows(dimensions, strategy, rank);
       case DataParallel::zero1: {
@@ -63,6 +63,11 @@ std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, co
       case DataParallel::ddp: break;
     }
     return {};
+  };
+  const auto holds = [&](std::int64_t rank) {
+    Sizes sizes = parts_of(rank);
+    sizes.push_back(rank % strategy.context);  // whose turns of a ring are its own
+    return sizes;
   };
   std::map<Sizes, std::size_t> known;
   std::vector<AlikeRanks> alike;

@@ -15,7 +15,7 @@ using AlikeRanks = std::vector<std::int64_t>;
 
 /// All ranks of `strategy`, those that hold parts of the same sizes together, by the first of each. `graph` is that of
 /// any rank. FSDP2: the shards of every parameter; ZeRO-1: what each owns; DeepSpeed's stages 1 and 2: what their part
-/// has of which parameter. Ranks of DDP are all alike.
+/// has of which parameter. Ranks of DDP are all alike, and those of context parallelism that have other tokens differ.
 std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, const Strategy& strategy);
 
 }  // namespace gpuplan

@@ -58,24 +58,27 @@ Gathered gathered_gradients(const Graph& graph) {
   return all;
 }
 
-// Of collectives that are operations of the schedule: tensor parallelism's, and of tokens that go to experts and back.
+// Of collectives that are operations of the schedule, forward and backward: tensor parallelism's, of tokens that go to
+// experts and back, of keys and values that a ring of context parallelism gathers, and of their gradients.
 struct OperationBytes {
-  std::int64_t forward = 0, backward = 0, gathered = 0, tokens_forward = 0, tokens_backward = 0;
+  struct Both {
+    std::int64_t forward = 0, backward = 0;
+  };
+  Both reduced, gathered, passed;
 };
 
 OperationBytes operation_bytes(const Schedule& schedule) {
   OperationBytes bytes;
   for (const ScheduledOp& step : schedule.ops) {
-    const bool tokens = step.op == Operator::all_to_all;
-    if (step.op != Operator::all_reduce && step.op != Operator::all_gather && !tokens) continue;
+    OperationBytes::Both* const of = step.op == Operator::all_reduce   ? &bytes.reduced
+                                     : step.op == Operator::all_gather ? &bytes.gathered
+                                     : step.op == Operator::all_to_all ? &bytes.passed
+                                                                       : nullptr;
+    if (of == nullptr) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =
         in_place ? schedule.reads[index(step.reads.begin)] : schedule.allocated[index(step.allocates.begin)];
-    const bool backward = step.phase == Phase::backward && !step.recompute;
-    std::int64_t& sum = step.op == Operator::all_gather ? bytes.gathered
-                        : tokens                        ? (backward ? bytes.tokens_backward : bytes.tokens_forward)
-                        : backward                      ? bytes.backward
-                                                        : bytes.forward;
+    std::int64_t& sum = step.phase == Phase::backward && !step.recompute ? of->backward : of->forward;
     sum += schedule.buffers[index(b)].bytes;
   }
   return bytes;
@@ -159,16 +162,17 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   for (const TensorId t : module_buffers(graph)) buffers += graph.buffers[index(buffer_of(graph, t))].bytes;
 
   const OperationBytes shared = operation_bytes(schedule);
-  const auto add_shared = [&](std::string_view what, Collective collective, std::int64_t bytes) {
-    add_over(strategy.tensor, 1, what, collective, bytes * micro_batches, {});
+  const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes) {
+    add_over(group, 1, what, collective, bytes * micro_batches, {});
   };
-  add_shared("activations, forward", Collective::all_reduce, shared.forward);
-  add_shared("activations, backward", Collective::all_reduce, shared.backward);
-  add_shared("results of lm_head", Collective::all_gather, shared.gathered);
-  add_over(strategy.experts, 1, "tokens to experts, forward", Collective::all_to_all,
-           shared.tokens_forward * micro_batches, {});
-  add_over(strategy.experts, 1, "tokens to experts, backward", Collective::all_to_all,
-           shared.tokens_backward * micro_batches, {});
+  add_shared(strategy.tensor, "activations, forward", Collective::all_reduce, shared.reduced.forward);
+  add_shared(strategy.tensor, "activations, backward", Collective::all_reduce, shared.reduced.backward);
+  add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.gathered.forward);
+  add_shared(strategy.experts, "tokens to experts, forward", Collective::all_to_all, shared.passed.forward);
+  add_shared(strategy.experts, "tokens to experts, backward", Collective::all_to_all, shared.passed.backward);
+  add_shared(strategy.context, "keys and values, forward", Collective::all_gather, shared.gathered.forward);
+  add_shared(strategy.context, "keys and values, backward", Collective::all_gather, shared.gathered.backward);
+  add_shared(strategy.context, "their gradients", Collective::send, shared.passed.backward);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:

@@ -101,6 +101,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   rank.strategy = step.strategy;
   rank.states = step.states;
   rank.communication = communication(step, topology);
+  if (step.strategy.context > 1) rank.sample_tokens = step.graph.tensor(step.graph.inputs.front()).shape[1];
   if (!step.pipeline.empty()) rank.stage = step.part;
   if (step.part.copies_embedding)
     report.warnings.emplace_back(

@@ -107,6 +107,7 @@ struct RankShare {
   StateBytes states;               // by the definition of the strategy (zero_states.h)
   std::int64_t nccl_bytes = 0;     // of Report::peak.context_bytes
   std::int64_t wrapped = 0;        // blocks that FSDP2 gathers each by itself
+  std::int64_t sample_tokens = 0;  // of context parallelism: those that its ranks share
   std::optional<StagePart> stage;  // where torch.distributed.pipelining runs it
   std::vector<CommunicationRow> communication;
   std::optional<RankTime> time;  // where it was asked for and is known

@@ -22,6 +22,7 @@ class GpusScreen : public StyledScreen {
     if (s.data == DataParallel::fsdp) out += "  gathers  " + gathers() + "\n";
     if (s.is_deepspeed() && !by_definition(report_.run, s)) out += buckets();
     if (s.experts > 1) out += experts();
+    if (s.context > 1) out += context();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
     if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
@@ -42,6 +43,12 @@ class GpusScreen : public StyledScreen {
            (s.expert_load == 1 ? "as many tokens as it sends"
                                : format_figure(s.expert_load) + " times as many tokens as it sends") +
            ", assumed (--routing)\n";
+  }
+  std::string context() const {
+    const Strategy& s = rank_.strategy;
+    const std::int64_t tokens = rank_.sample_tokens / s.context;
+    return "  context  " + format_count(tokens) + " of " + format_count(rank_.sample_tokens) + " tokens of each sample" +
+           dot() + (balances_context(tokens) ? "some from its front and some from its end" : "in a row") + "\n";
   }
   // Those of tensor parallelism are alike.
   std::string which_rank() const {
@@ -86,6 +93,7 @@ class GpusScreen : public StyledScreen {
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
+    if (s.context > 1) return data + dot() + "context parallel " + format_count(s.context);
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;

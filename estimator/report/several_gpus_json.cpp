@@ -73,6 +73,7 @@ Json parallel_json(const Report& report) {
           {"tensor_ranks", s.tensor},
           {"expert_ranks", s.experts},
           {"expert_load", s.expert_load},
+          {"context_ranks", s.context},
           {"replicas", s.replicas},
           {"offload", s.offloads},
           {"differing_ranks", rank.differing},

@@ -117,6 +117,10 @@ struct StageOfRun {
 /// torch.amp.GradScaler(init_scale), which fp16 autocast trains with.
 constexpr double kInitialScale = 65536;
 
+/// Of context parallelism, whether _HeadTailLoadBalancer gives each rank a part from the front of a sample and one from
+/// its end, which it does where `tokens`, a rank's, are of two equal parts.
+constexpr bool balances_context(std::int64_t tokens) { return tokens % 2 == 0; }
+
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;

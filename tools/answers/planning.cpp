@@ -66,19 +66,22 @@ std::optional<Model> other_padding(const WrittenModel& written, const Model& mod
 
 Planning prepare(const RunOptions& options) { return prepare_rank(options, {}); }
 
+Model read_part(WrittenModel& written, const SharingRanks& ranks) {
+  Model model = read_model(written.source, written.options);
+  std::vector<Variable> parts;
+  if (ranks.tensor > 1) parts = divided_variables(model, ranks.tensor);
+  if (ranks.context > 1) parts.push_back(context_variable(model, ranks.context));
+  if (parts.empty()) return model;
+  written.options.set.insert(written.options.set.end(), parts.begin(), parts.end());
+  return read_model(written.source, written.options);
+}
+
 Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks) {
   refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
   WrittenModel written = open_model(options);
-  planning.model = read_model(written.source, written.options);
-  std::vector<Variable> parts;
-  if (ranks.tensor > 1) parts = divided_variables(planning.model, ranks.tensor);
-  if (ranks.context > 1) parts.push_back(context_variable(planning.model, ranks.context));
-  if (!parts.empty()) {
-    written.options.set.insert(written.options.set.end(), parts.begin(), parts.end());
-    planning.model = read_model(written.source, written.options);
-    planning.run.tensor_ranks = ranks.tensor;
-  }
+  planning.model = read_part(written, ranks);
+  planning.run.tensor_ranks = ranks.tensor;
   planning.other_padding = other_padding(written, planning.model);
   planning.warnings = about_stored_type(written.stored_type, options);
   return planning;

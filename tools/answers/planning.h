@@ -8,6 +8,7 @@
 #include "estimator/plan/plan.h"
 #include "estimator/plan/timing.h"
 #include "estimator/report/writers.h"
+#include "tools/options/commit_model.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -38,7 +39,9 @@ Planning prepare(const RunOptions& options);
 struct SharingRanks {
   std::int64_t tensor = 1, context = 1;
 };
-/// The same of one of them.
+/// As one of them has it, of which `written` is told.
+Model read_part(WrittenModel& written, const SharingRanks& ranks);
+/// A planning of one of them.
 Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks);
 /// The same without a model, which is then read by someone else.
 Planning prepare_run(const RunOptions& options);

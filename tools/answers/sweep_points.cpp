@@ -152,16 +152,18 @@ void SweepPoints::load_gpus() {
 }
 
 // The model changes with some flags only; it is read once for each of their combinations.
-const SweepPoints::ReadModel& SweepPoints::model_of(const RunOptions& options) {
-  std::string key;
+const SweepPoints::ReadModel& SweepPoints::model_of(const PointOptions& options) {
+  const std::optional<Strategy> strategy = strategy_of(options.several);
+  const SharingRanks ranks{.context = strategy ? strategy->context : 1};
+  std::string key = std::to_string(ranks.context) + '\n';
   for (const SweptFlag& flag : flags_)
-    if (changes_model(flag.name)) key += flag_value(options, flag.name) + '\n';
+    if (changes_model(flag.name)) key += flag_value(options.run, flag.name) + '\n';
   const std::lock_guard lock(mutex_);
   const auto [at, is_new] = models_.try_emplace(key);
   if (is_new) {
     try {
-      const WrittenModel written = open_model(options);
-      at->second.model = read_model(written.source, written.options);
+      WrittenModel written = open_model(options.run);
+      at->second.model = read_part(written, ranks);
       at->second.stored_type = written.stored_type;
     } catch (const Error& error) {
       at->second.error = error;
@@ -206,7 +208,7 @@ PlannedFigures SweepPoints::learned(const PointOptions& options, const SweptGpu*
 
 PlannedFigures SweepPoints::ruled(const PointOptions& options, const SweptGpu* on, Group& group) {
   const RunConfig run = run_config(options.run);
-  if (group.model == nullptr) group.model = &model_of(options.run);
+  if (group.model == nullptr) group.model = &model_of(options);
   if (on != nullptr) refuse_arithmetic(run, on->gpu);
   PlannedFigures planned = this->planned(options, run, on, group);
   for (std::string& warning : about_stored_type(group.model->stored_type, options.run))
@@ -252,7 +254,7 @@ std::string SweepPoints::memory_of_point(std::size_t point) {
   const std::vector<std::string> values = values_of(point);
   for (std::size_t i = 0; i < flags_.size(); ++i) name += (i > 0 ? ", " : "") + flags_[i].name + " " + values[i];
   const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
-  const Plan plan = make_plan(*model_of(options.run).model, make_catalog(), run_config(options.run),
+  const Plan plan = make_plan(*model_of(options).model, make_catalog(), run_config(options.run),
                               on == nullptr ? nullptr : &on->gpu);
   return memory_of(name, plan);
 }

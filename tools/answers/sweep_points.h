@@ -88,7 +88,7 @@ class SweepPoints {
   void find_kinds();
   void check_values(std::size_t flag) const;
   void load_gpus();
-  const ReadModel& model_of(const RunOptions& options);
+  const ReadModel& model_of(const PointOptions& options);
   SweepFigures figures_of(std::size_t point, Group& group);
   static PlannedFigures learned(const PointOptions& options, const SweptGpu* on);
   PlannedFigures ruled(const PointOptions& options, const SweptGpu* on, Group& group);

@@ -81,9 +81,12 @@ class AccelerateReader {
 
   void read() {
     expect_cluster_keys(root_);
-    for (const char* key : {"dynamo_config", "fp8_config", "megatron_lm_config", "parallelism_config"})
+    for (const char* key : {"dynamo_config", "fp8_config", "megatron_lm_config"})
       if (const YamlNode* const section = root_.find(key); section != nullptr && !section->children.empty())
         refuse(root_, key, std::string(key) + " is not planned", "gpuplan shadow runs the script itself");
+    if (const YamlNode* const section = root_.find("parallelism_config");
+        section != nullptr && !section->children.empty() && text_at(root_, "distributed_type", "NO") != "FSDP")
+      refuse(root_, "parallelism_config", "Accelerate refuses parallelism_config without FSDP2", "distributed_type: FSDP");
     if (flag_at(root_, "use_cpu", false)) refuse(root_, "use_cpu", "a run on the CPU takes no GPU", "use_cpu: false");
     const std::string type = text_at(root_, "distributed_type", "NO");
     precision_ = text_at(root_, "mixed_precision", "no");
@@ -98,7 +101,7 @@ class AccelerateReader {
     if (type == "NO" || type == "MULTI_GPU")
       read_alike(type);
     else if (type == "FSDP")
-      read_fsdp();
+      read_fsdp(read_parallelism());
     else if (type == "DEEPSPEED")
       read_deepspeed_section();
     else
@@ -136,7 +139,40 @@ class AccelerateReader {
     if (type == "MULTI_GPU") set("--zero", several_.zero, "ddp", "distributed_type");
   }
 
-  void read_fsdp() {
+  // ParallelismConfig (accelerate/parallelism_config.py): a mesh of replicas x shards x ranks of a context. Returns how
+  // many replicas there are.
+  std::int64_t read_parallelism() {
+    const YamlNode* const section = root_.find("parallelism_config");
+    if (section == nullptr || section->children.empty()) return 1;
+    expect_keys(*section, "parallelism_config",
+                {"parallelism_config_cp_backend", "parallelism_config_cp_comm_strategy", "parallelism_config_cp_size",
+                 "parallelism_config_dp_replicate_size", "parallelism_config_dp_shard_size",
+                 "parallelism_config_sp_attn_implementation", "parallelism_config_sp_backend",
+                 "parallelism_config_sp_seq_length", "parallelism_config_sp_seq_length_is_variable",
+                 "parallelism_config_sp_size", "parallelism_config_tp_size"});
+    const auto size = [&](const char* key) { return whole_number(key, text_at(*section, key, "1"), 1, kMostGpus); };
+    if (size("parallelism_config_tp_size") > 1)
+      refuse(*section, "parallelism_config_tp_size", "tensor parallelism is not planned as Accelerate does it",
+             "--tp N with --fsdp plans it as transformers does");
+    if (size("parallelism_config_sp_size") > 1)
+      refuse(*section, "parallelism_config_sp_size", "DeepSpeed's sequence parallelism is not planned",
+             "parallelism_config_cp_size shares the tokens as PyTorch does");
+    if (text_at(*section, "parallelism_config_cp_comm_strategy", "allgather") != "allgather")
+      refuse(*section, "parallelism_config_cp_comm_strategy", "keys and values are planned as they are gathered",
+             "parallelism_config_cp_comm_strategy: allgather");
+    const std::int64_t context = size("parallelism_config_cp_size");
+    const std::int64_t replicas = size("parallelism_config_dp_replicate_size");
+    const std::int64_t ranks = replicas * size("parallelism_config_dp_shard_size") * context;
+    if (std::to_string(ranks) != several_.gpus)
+      throw Error("parallelism_config is of " + std::to_string(ranks) + " processes, and num_processes is " +
+                  several_.gpus)
+          .at(section->mark)
+          .help("dp_replicate_size x dp_shard_size x cp_size is num_processes");
+    if (context > 1) set("--cp", several_.context, std::to_string(context), *section);
+    return replicas;
+  }
+
+  void read_fsdp(std::int64_t replicas) {
     const YamlNode& fsdp = require(root_, kConfig, "fsdp_config");
     expect_keys(fsdp, "fsdp_config",
                 {"fsdp_activation_checkpointing", "fsdp_auto_wrap_policy", "fsdp_backward_prefetch",
@@ -158,6 +194,7 @@ class AccelerateReader {
     std::string words = flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true" : "reshard=false";
     if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
     if (precision_ != "no") words += ",param=" + precision_ + ",reduce=" + precision_;
+    if (replicas > 1) words += ",replicate=" + std::to_string(replicas);
     set("--zero", several_.zero, "fsdp", "distributed_type");
     set("--fsdp", several_.fsdp, words, fsdp);
     if (flag_at(fsdp, "fsdp_activation_checkpointing", false))

@@ -68,7 +68,7 @@ struct SeveralGpusFlag {
   Kind kind = Kind::word;
 };
 
-constexpr std::array<SeveralGpusFlag, 8> kSeveralGpusFlags = {
+constexpr std::array<SeveralGpusFlag, 9> kSeveralGpusFlags = {
     {{"gpus", &SeveralGpusOptions::gpus, Kind::number},
      {"zero", &SeveralGpusOptions::zero},
      {"rank", &SeveralGpusOptions::rank, Kind::number},
@@ -76,6 +76,7 @@ constexpr std::array<SeveralGpusFlag, 8> kSeveralGpusFlags = {
      {"network", &SeveralGpusOptions::network, Kind::number},
      {"ep", &SeveralGpusOptions::experts, Kind::number},
      {"routing", &SeveralGpusOptions::routing, Kind::number},
+     {"cp", &SeveralGpusOptions::context, Kind::number},
      {"wrap", &SeveralGpusOptions::wrap}}};
 
 constexpr std::string_view kVariable = "set.";
