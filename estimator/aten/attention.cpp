@@ -205,9 +205,8 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
              std::string(name_of(b.dtype(t))) + "; PyTorch expects one type");
   // The fused kernels take four dimensions (sdp_utils_cpp.h, check_tensor_shapes).
   if (b.run().context_ranks > 1) return ring_attention(b, a);
-  const AttentionBackend backend = b.shape(a.query).rank() > 4
-                                       ? AttentionBackend::math
-                                       : chosen_backend(b, attention_call(b, a));
+  const AttentionBackend backend =
+      b.shape(a.query).rank() > 4 ? AttentionBackend::math : chosen_backend(b, attention_call(b, a));
   if (backend == AttentionBackend::math) {
     const TensorId y = math_attention(b, a);
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call

@@ -23,7 +23,8 @@ TensorId balanced_order(LayerBuilder& b, const Cut& n) {
   const Shape parts{n.ranks, n.tokens / 2};
   const TensorId indices = no_grad(b, Operator::arange, {}, {n.all}, DType::int32, {{Attribute::start, 0}});
   const TensorId head = arange(b, n.ranks);
-  const TensorId tail = no_grad(b, Operator::rsub, {head}, {n.ranks}, DType::int64, {{Attribute::other, 2 * n.ranks - 1}});
+  const TensorId tail =
+      no_grad(b, Operator::rsub, {head}, {n.ranks}, DType::int64, {{Attribute::other, 2 * n.ranks - 1}});
   const TensorId heads = b.emit(Operator::index, Copy{parts.elements()}, {indices, head}, parts, DType::int32);
   const TensorId tails = b.emit(Operator::index, Copy{parts.elements()}, {indices, tail}, parts, DType::int32);
   const TensorId order = no_grad(b, Operator::stack, {heads, tails}, {n.ranks, 2, n.tokens / 2}, DType::int32);

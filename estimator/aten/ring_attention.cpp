@@ -35,15 +35,17 @@ class Ring {
         keys_(b.elements(a.key)),
         both_(checked_add(keys_, b.elements(a.value))),
         dtype_(b.dtype(a.query)) {
-    if (a.mask != kNone || !a.causal)
-      b.fail("context parallelism has no masks: it is of causal attention alone");
+    if (a.mask != kNone) b.fail("PyTorch refuses a mask in context parallelism: \"attn_bias is not supported yet\"");
+    if (!a.causal) b.fail("context parallelism is planned of causal attention alone");
     if (call_.query.shape[2] != call_.key.shape[2])
       b.fail("context parallelism attends to as many keys as there are queries");
     backend_ = b.shape(a.query).rank() == 4 ? chosen_backend(b, call_) : AttentionBackend::math;
     if (backend_ == AttentionBackend::math || forward_of(Turn::own).size() != 1)
-      b.fail("PyTorch refuses this attention: \"CP only supports flash attention and memory efficient attention now.\"");
+      b.fail(
+          "PyTorch refuses this attention: \"CP only supports flash attention and memory efficient attention now.\"");
     for (std::int64_t i = 0; i < ranks_; ++i) turns_.push_back(turn(i));
-    for (const Turn t : {Turn::own, balances_context(call_.query.shape[2]) ? Turn::last_queries : Turn::all}) refuse_padding(t);
+    for (const Turn t : {Turn::own, balances_context(call_.query.shape[2]) ? Turn::last_queries : Turn::all})
+      refuse_padding(t);
   }
 
   TensorId run() {
@@ -101,7 +103,9 @@ class Ring {
   // --- forward ------------------------------------------------------------------------------------------------------
 
   TensorId dense(TensorId t) {
-    return b_.contiguous(t) ? t : b_.emit(Operator::clone, Copy{b_.elements(t)}, {t}, {b_.shape(t), dtype_, Placing::contiguous});
+    return b_.contiguous(t)
+               ? t
+               : b_.emit(Operator::clone, Copy{b_.elements(t)}, {t}, {b_.shape(t), dtype_, Placing::contiguous});
   }
   TensorId joined(TensorId key, TensorId value) {
     return b_.emit(Operator::cat, Copy{both_}, {key, value}, {both_}, dtype_);
@@ -166,7 +170,8 @@ class Ring {
   TensorId as_rows(TensorId sums) {
     Shape shape = b_.shape(sums);
     if (shape.rank() == 4 && shape[3] == 1) return sums;
-    const Shape rows{call_.query.shape[0], call_.query.shape[1], b_.elements(sums) / (call_.query.shape[0] * call_.query.shape[1]), 1};
+    const Shape rows{call_.query.shape[0], call_.query.shape[1],
+                     b_.elements(sums) / (call_.query.shape[0] * call_.query.shape[1]), 1};
     return b_.alias(sums, rows, contiguous_strides(rows));
   }
   TensorId last_half(TensorId t) { return b_.alias(t, half(b_.shape(t)), b_.strides(t), 0); }
@@ -199,7 +204,8 @@ class Ring {
     sums_ = new_sums;
   }
   TensorId put(TensorId whole, TensorId part) {
-    const TensorId y = b_.emit(Operator::cat, Copy{b_.elements(whole)}, {whole, part}, {b_.shape(whole), DType::fp32, Placing::contiguous});
+    const TensorId y = b_.emit(Operator::cat, Copy{b_.elements(whole)}, {whole, part},
+                               {b_.shape(whole), DType::fp32, Placing::contiguous});
     b_.hold({whole});
     return y;
   }
@@ -270,7 +276,8 @@ class Ring {
       add(node, sum.value, made.value);
       if (turn == Turn::first_keys) sum.value = put_together(node, sum.value);
       sent_gradients = joined(node, sum.key, sum.value, DType::fp32);
-      const Operand before = std::exchange(received, node.run(Operator::all_to_all, Copy{both_}, {sent_gradients}, {both_}, DType::fp32));
+      const Operand before =
+          std::exchange(received, node.run(Operator::all_to_all, Copy{both_}, {sent_gradients}, {both_}, DType::fp32));
       if (i > 0) node.hold({before});
       add(node, sum.query, made.query);
       if (turn == Turn::last_queries) sum.query = put_together(node, sum.query);
@@ -298,7 +305,8 @@ class Ring {
       const Operand given = gradient_of(node, turn);
       const AttentionCall call = call_of(turn);
       const StridedTensor layout = dense_tensor(call.query.shape, {0, 2, 1, 3});
-      const std::vector<AttentionStep> steps = attention_backward(call, backend_, layout, b_.gpu(), b_.run().pytorch, full_scratch());
+      const std::vector<AttentionStep> steps =
+          attention_backward(call, backend_, layout, b_.gpu(), b_.run().pytorch, full_scratch());
       const AttentionStep& step = steps.front();
       const Products work = products(call);
       OpaqueKernel what = opaque_kernel(step.program);
@@ -329,7 +337,8 @@ class Ring {
     if (turn != Turn::last_queries) return whole;
     const Shape part = half(b_.shape(whole));
     if (part[0] * part[1] == 1) return whole;
-    const Operand before = std::exchange(sums, node.run(Operator::clone, Copy{part.elements()}, {whole}, part, DType::fp32));
+    const Operand before =
+        std::exchange(sums, node.run(Operator::clone, Copy{part.elements()}, {whole}, part, DType::fp32));
     if (before != kAbsent) node.hold({before});
     return sums;
   }

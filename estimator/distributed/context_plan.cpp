@@ -37,9 +37,9 @@ Variable context_variable(const Model& model, std::int64_t ranks) {
                       ": \"Context parallelism does not support attention layers of type ['sliding_attention']\"",
                   "leave out --cp, or set sliding_window to null where the context is within the window");
   if (seq->value % ranks != 0)
-    refuse_tokens("--cp " + std::to_string(ranks) + " does not divide the " + std::to_string(seq->value) +
-                      " tokens of a sample",
-                  "--seq " + std::to_string((seq->value / ranks + 1) * ranks) + " is the next one that it does");
+    refuse_tokens(
+        "--cp " + std::to_string(ranks) + " does not divide the " + std::to_string(seq->value) + " tokens of a sample",
+        "--seq " + std::to_string((seq->value / ranks + 1) * ranks) + " is the next one that it does");
   return {seq->name, seq->value / ranks};
 }
 
@@ -49,15 +49,15 @@ void refuse_context(const RunConfig& run, const Strategy& strategy) {
     refuse_tokens("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", "--zero fsdp");
   if (strategy.tensor > 1 || strategy.pipeline > 1 || strategy.experts > 1)
     refuse_tokens("--cp is not planned with --tp, --pp and --ep", "leave them out");
-  if (run.pytorch != kNewestPyTorch)
-    refuse_tokens("--cp is planned as PyTorch 2.15 does it", "leave out --pytorch");
+  if (run.pytorch != kNewestPyTorch) refuse_tokens("--cp is planned as PyTorch 2.15 does it", "leave out --pytorch");
   if (run.attention == Attention::eager)
     refuse_tokens("transformers refuses it: \"Context parallelism is supported only with SDPA attention\"",
                   "leave out --attention eager");
   if (run.autocast) refuse_tokens("--amp is not planned with --cp", "--fsdp param=bf16,reduce=fp32");
   if (run.weights != WeightFormat::as_computed || run.kernels == Kernels::liger ||
       (run.like != Like::pytorch && run.like != Like::trainer))
-    refuse_tokens("--weights, --kernels and --like accelerate or lightning are not planned with --cp", "leave them out");
+    refuse_tokens("--weights, --kernels and --like accelerate or lightning are not planned with --cp",
+                  "leave them out");
   if (run.offload_saved || run.checkpoint.reentrant)
     refuse_tokens("--offload saved and reentrant checkpoints are not planned with --cp", "leave them out");
 }

@@ -261,8 +261,9 @@ class GraphBuilder {
     const bool tokens = model_.inputs.size() == 1 && model_.inputs.front().shape.size() == 1 &&
                         model_.inputs.front().dtype == DType::int64;
     if (tokens && model_.loss.type == "CausalLMLoss" && model_.losses.empty()) return;
-    throw Error("--cp is planned of causal language models that are given tokens alone, and " + model_.name + " is none",
-                ErrorKind::usage)
+    throw Error(
+        "--cp is planned of causal language models that are given tokens alone, and " + model_.name + " is none",
+        ErrorKind::usage)
         .help("of Llama, Mistral, Mixtral, Qwen and Gemma, by --model config.json; leave out --cp");
   }
 

@@ -357,9 +357,9 @@ class LayerBuilder {
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   std::optional<Context> context_;
-  bool without_autocast_ = false;                      // within an entry with `autocast: false`
-  bool without_grad_ = false;                          // within an entry with `grad: false`
-  std::unordered_map<LayerId, TensorId> targets_;      // of losses
+  bool without_autocast_ = false;                  // within an entry with `autocast: false`
+  bool without_grad_ = false;                      // within an entry with `grad: false`
+  std::unordered_map<LayerId, TensorId> targets_;  // of losses
 };
 
 }  // namespace gpuplan

@@ -47,8 +47,9 @@ class GpusScreen : public StyledScreen {
   std::string context() const {
     const Strategy& s = rank_.strategy;
     const std::int64_t tokens = rank_.sample_tokens / s.context;
-    return "  context  " + format_count(tokens) + " of " + format_count(rank_.sample_tokens) + " tokens of each sample" +
-           dot() + (balances_context(tokens) ? "some from its front and some from its end" : "in a row") + "\n";
+    return "  context  " + format_count(tokens) + " of " + format_count(rank_.sample_tokens) +
+           " tokens of each sample" + dot() +
+           (balances_context(tokens) ? "some from its front and some from its end" : "in a row") + "\n";
   }
   // Those of tensor parallelism are alike.
   std::string which_rank() const {

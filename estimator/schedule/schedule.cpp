@@ -231,8 +231,9 @@ BufferId received_gradient(const Schedule& schedule) {
 
 std::int32_t backward_returns(const Schedule& schedule) {
   const auto end = std::ranges::find(schedule.ops.rbegin(), schedule.ops.rend(), kBackwardReturns, &ScheduledOp::name);
-  return static_cast<std::int32_t>(end == schedule.ops.rend() ? std::ssize(schedule.ops)
-                                                              : std::ssize(schedule.ops) - 1 - (end - schedule.ops.rbegin()));
+  return static_cast<std::int32_t>(end == schedule.ops.rend()
+                                       ? std::ssize(schedule.ops)
+                                       : std::ssize(schedule.ops) - 1 - (end - schedule.ops.rbegin()));
 }
 
 std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter) {

@@ -647,6 +647,18 @@ expect 2 'factor from 0.01 to 2' $experts --zero fsdp --ep 2 --routing 9
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
 expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
 expect 2 'has no MixtureOfExperts' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
+tokens="tests/parallel/models/llama.json --seq 256 --gpus 4 --batch 4 --gpu h100"
+expect 0 'context parallel 2' $tokens --zero fsdp --cp 2
+expect 0 'context  64 of 256 tokens' $tokens --zero fsdp --cp 4
+expect 0 '"context_ranks": 2' $tokens --zero fsdp --cp 2 --format json
+expect 0 ' 4 .*✔' sweep $tokens --zero fsdp --over cp=1,2,4
+expect 2 'planned with FSDP2' $tokens --cp 2
+expect 2 '\-\-cp needs --gpus' tests/parallel/models/llama.json --cp 2
+expect 2 'does not divide the 4 ranks' $tokens --zero fsdp --cp 3
+expect 2 'does not divide the 254 tokens' ${tokens/256/254} --zero fsdp --cp 4
+expect 2 'not planned with --tp' $tokens --zero fsdp --cp 2 --tp 2
+expect 2 'has no variable called seq' zoo:vit_b_16 --gpus 4 --batch 4 --zero fsdp --cp 2 --gpu h100
+expect 2 'causal language models' zoo:bert_base --gpus 4 --batch 4 --zero fsdp --cp 2 --gpu h100
 expect 0 'gathers  24 blocks' zoo:qwen2_0_5b --seq 128 --weights nf4 --lora r=8 --precision bf16 --gpus 4 --batch 4 --zero fsdp --gpu h100
 expect 0 '1F1B · tensor parallel 2 · rank [0-9] of 8 ' $shared 1f1b --tp 2
 expect 0 'tensor parallel 2 · FSDP2 · rank 4 of 16 ' $cut --micro-batches 4 --gpus 16 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false --rank 5

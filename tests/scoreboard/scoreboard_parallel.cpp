@@ -190,8 +190,7 @@ Reading peak_of(const Report& report, bool steady, const std::string& phase, con
 
 void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
-  const Report report = report_of(
-      make_plan(model_of(r), make_catalog(), run_of(r), &gpu, strategy_of(r)));
+  const Report report = report_of(make_plan(model_of(r), make_catalog(), run_of(r), &gpu, strategy_of(r)));
   ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
   row.expected = r.at("optimizer_state");
   row.got = report.bytes.optimizer_state;

@@ -32,8 +32,8 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
   shared.strategy = strategy_of(several);
   const Sharing sharing = sharing_of(run, shared.strategy);
   const bool layers = sharing == Sharing::layers || sharing == Sharing::stages;
-  shared.planning = prepare_rank(run, {.tensor = layers ? shared.strategy->tensor : 1,
-                                        .context = shared.strategy ? shared.strategy->context : 1});
+  shared.planning = prepare_rank(
+      run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
   if (layers && shared.strategy->tensor > 1)
     shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);

@@ -60,9 +60,8 @@ AffineStep::Found SweepPoints::line_through(std::span<const BatchGroup> groups) 
     const auto is_timed = [&](std::size_t point) { return has_times(options_of(point).run); };
     const bool timed = std::ranges::any_of(
         groups, [&](const BatchGroup& group) { return std::ranges::any_of(group.points, is_timed); });
-    return AffineStep::through(*model_of(options).model, make_catalog(), run,
-                               on == nullptr ? assumed_gpu() : on->gpu, groups.front().batch, groups.back().batch,
-                               timed);
+    return AffineStep::through(*model_of(options).model, make_catalog(), run, on == nullptr ? assumed_gpu() : on->gpu,
+                               groups.front().batch, groups.back().batch, timed);
   } catch (const Error&) {  // its rows say why
     return {};
   }

@@ -254,8 +254,8 @@ std::string SweepPoints::memory_of_point(std::size_t point) {
   const std::vector<std::string> values = values_of(point);
   for (std::size_t i = 0; i < flags_.size(); ++i) name += (i > 0 ? ", " : "") + flags_[i].name + " " + values[i];
   const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
-  const Plan plan = make_plan(*model_of(options).model, make_catalog(), run_config(options.run),
-                              on == nullptr ? nullptr : &on->gpu);
+  const Plan plan =
+      make_plan(*model_of(options).model, make_catalog(), run_config(options.run), on == nullptr ? nullptr : &on->gpu);
   return memory_of(name, plan);
 }
 

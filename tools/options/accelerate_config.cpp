@@ -86,7 +86,8 @@ class AccelerateReader {
         refuse(root_, key, std::string(key) + " is not planned", "gpuplan shadow runs the script itself");
     if (const YamlNode* const section = root_.find("parallelism_config");
         section != nullptr && !section->children.empty() && text_at(root_, "distributed_type", "NO") != "FSDP")
-      refuse(root_, "parallelism_config", "Accelerate refuses parallelism_config without FSDP2", "distributed_type: FSDP");
+      refuse(root_, "parallelism_config", "Accelerate refuses parallelism_config without FSDP2",
+             "distributed_type: FSDP");
     if (flag_at(root_, "use_cpu", false)) refuse(root_, "use_cpu", "a run on the CPU takes no GPU", "use_cpu: false");
     const std::string type = text_at(root_, "distributed_type", "NO");
     precision_ = text_at(root_, "mixed_precision", "no");
