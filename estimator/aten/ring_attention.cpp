@@ -133,6 +133,9 @@ class Ring {
     b_.hold(last_);
     b_.hold({gathered});
     if (skips_all_others()) b_.hold({own_key, own_value});
+    for (const auto& [result, kept] : first_)  // those of the first turn's results that are returned
+      if (result != Value::out && result != Value::logsumexp) b_.hold({kept});
+    b_.hold({sums_});
     first_[Value::query] = a_.query;
     first_[Value::key] = a_.key;
     first_[Value::value] = a_.value;

@@ -7,6 +7,7 @@
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/unused_parameters.h"
+#include "estimator/graph/tensor_style.h"
 
 namespace gpuplan {
 namespace {
@@ -64,16 +65,19 @@ struct OperationBytes {
   struct Both {
     std::int64_t forward = 0, backward = 0;
   };
-  Both reduced, gathered, passed;
+  Both reduced, results, gathered, passed;
 };
 
-OperationBytes operation_bytes(const Schedule& schedule) {
+OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule) {
   OperationBytes bytes;
   for (const ScheduledOp& step : schedule.ops) {
-    OperationBytes::Both* const of = step.op == Operator::all_reduce   ? &bytes.reduced
-                                     : step.op == Operator::all_gather ? &bytes.gathered
-                                     : step.op == Operator::all_to_all ? &bytes.passed
-                                                                       : nullptr;
+    const bool of_tensor =
+        step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name) == TensorStyle::gathered;
+    OperationBytes::Both* const of = step.op == Operator::all_reduce                ? &bytes.reduced
+                                     : step.op == Operator::all_gather && of_tensor ? &bytes.results
+                                     : step.op == Operator::all_gather              ? &bytes.gathered
+                                     : step.op == Operator::all_to_all              ? &bytes.passed
+                                                                                    : nullptr;
     if (of == nullptr) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =
@@ -161,18 +165,21 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   std::int64_t buffers = 0;
   for (const TensorId t : module_buffers(graph)) buffers += graph.buffers[index(buffer_of(graph, t))].bytes;
 
-  const OperationBytes shared = operation_bytes(schedule);
+  const OperationBytes shared = operation_bytes(graph, schedule);
   const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes) {
     add_over(group, 1, what, collective, bytes * micro_batches, {});
   };
   add_shared(strategy.tensor, "activations, forward", Collective::all_reduce, shared.reduced.forward);
   add_shared(strategy.tensor, "activations, backward", Collective::all_reduce, shared.reduced.backward);
-  add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.gathered.forward);
+  add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.results.forward);
   add_shared(strategy.experts, "tokens to experts, forward", Collective::all_to_all, shared.passed.forward);
   add_shared(strategy.experts, "tokens to experts, backward", Collective::all_to_all, shared.passed.backward);
-  add_shared(strategy.context, "keys and values, forward", Collective::all_gather, shared.gathered.forward);
-  add_shared(strategy.context, "keys and values, backward", Collective::all_gather, shared.gathered.backward);
-  add_shared(strategy.context, "their gradients", Collective::send, shared.passed.backward);
+  const auto add_context = [&](std::string_view what, Collective collective, std::int64_t bytes) {
+    add_over(strategy.context, strategy.tensor, what, collective, bytes * micro_batches, {});
+  };
+  add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward);
+  add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward);
+  add_context("their gradients", Collective::send, shared.passed.backward);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:

@@ -23,6 +23,9 @@ struct FsdpMember {
   std::int32_t there, cast;         // slots of a shard that comes from the host, and of that in the type of the gather
   std::int32_t summed;              // slot of its gradient over micro-batches, in the type of the reduction
   std::int64_t summed_bytes;        // of that, whole
+  /// Of the part that the rank takes of a gradient once that is summed over the ranks of tensor parallelism, which is in
+  /// the gradient's own type (FSDPParam._get_grad_inner_tensor).
+  std::int64_t scattered_bytes = 0;
   std::int64_t gradient_bytes = 0;  // of a shard of the gradient as it is reduced
   BufferId gradient = kNone;        // none where it is frozen
   bool is_converted = false;        // it is gathered in another type than it is stored in

@@ -284,7 +284,7 @@ class FsdpWriter {
   void sum_over_tensor_ranks(const FsdpBlocks& unit) {
     for (const FsdpMember& m : unit.members) {
       if (!m.is_partial || m.gradient == kNone) continue;
-      writer_.allocate(m.summed, m.summed_bytes, Category::gradients);
+      writer_.allocate(m.summed, m.scattered_bytes, Category::gradients);
       writer_.free_buffer(m.gradient);
     }
   }

@@ -94,7 +94,7 @@ class GpusScreen : public StyledScreen {
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
-    if (s.context > 1) return data + dot() + "context parallel " + format_count(s.context);
+    if (s.context > 1 && s.tensor == 1) return data + dot() + "context parallel " + format_count(s.context);
     if (rank_.strategy.tensor == 1) return data;
     const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
     return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;

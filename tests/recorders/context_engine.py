@@ -36,8 +36,9 @@ def answer_with_positions(rank, ranks, tokens):
 
 
 class Context:
-    def __init__(self, ranks):
-        self.mesh = init_device_mesh("cuda", (dist.get_world_size() // ranks, ranks), mesh_dim_names=("dp", "cp"))["cp"]
+    def __init__(self, ranks, tensor):
+        sizes = (dist.get_world_size() // ranks // tensor, ranks, tensor)
+        self.mesh = init_device_mesh("cuda", sizes, mesh_dim_names=("dp", "cp", "tp"))["cp"]
         self.tokens = None
 
     def batch(self, tokens, labels):

@@ -396,7 +396,7 @@ def main():
     meter("built")
     if "cp" in kind:
         from context_engine import Context
-        context = Context(kind.number("cp"))
+        context = Context(kind.number("cp"), kind.number("tp"))
 
     def pass_over(number, last):
         if "nosync" in kind:

@@ -656,7 +656,7 @@ expect 2 'planned with FSDP2' $tokens --cp 2
 expect 2 '\-\-cp needs --gpus' tests/parallel/models/llama.json --cp 2
 expect 2 'does not divide the 4 ranks' $tokens --zero fsdp --cp 3
 expect 2 'does not divide the 254 tokens' ${tokens/256/254} --zero fsdp --cp 4
-expect 2 'not planned with --tp' $tokens --zero fsdp --cp 2 --tp 2
+expect 0 'context parallel 2 · tensor parallel 2' $tokens --zero fsdp --cp 2 --tp 2
 expect 2 'has no variable called seq' zoo:vit_b_16 --gpus 4 --batch 4 --zero fsdp --cp 2 --gpu h100
 expect 2 'causal language models' zoo:bert_base --gpus 4 --batch 4 --zero fsdp --cp 2 --gpu h100
 expect 0 'gathers  24 blocks' zoo:qwen2_0_5b --seq 128 --weights nf4 --lora r=8 --precision bf16 --gpus 4 --batch 4 --zero fsdp --gpu h100
