@@ -16,15 +16,15 @@ namespace gpuplan {
 
 /// Slots are the writer's.
 struct FsdpMember {
-  std::int32_t parameter;           // of Graph::parameters
-  std::int64_t stored_bytes;        // of its padded shard
-  std::int64_t shard_bytes;         // the same in the type that it is gathered in
-  std::int32_t whole;               // slot of its gathered copy
-  std::int32_t there, cast;         // slots of a shard that comes from the host, and of that in the type of the gather
-  std::int32_t summed;              // slot of its gradient over micro-batches, in the type of the reduction
-  std::int64_t summed_bytes;        // of that, whole
-  /// Of the part that the rank takes of a gradient once that is summed over the ranks of tensor parallelism, which is in
-  /// the gradient's own type (FSDPParam._get_grad_inner_tensor).
+  std::int32_t parameter;     // of Graph::parameters
+  std::int64_t stored_bytes;  // of its padded shard
+  std::int64_t shard_bytes;   // the same in the type that it is gathered in
+  std::int32_t whole;         // slot of its gathered copy
+  std::int32_t there, cast;   // slots of a shard that comes from the host, and of that in the type of the gather
+  std::int32_t summed;        // slot of its gradient over micro-batches, in the type of the reduction
+  std::int64_t summed_bytes;  // of that, whole
+  /// Of the part that the rank takes of a gradient once that is summed over the ranks of tensor parallelism, which is
+  /// in the gradient's own type (FSDPParam._get_grad_inner_tensor).
   std::int64_t scattered_bytes = 0;
   std::int64_t gradient_bytes = 0;  // of a shard of the gradient as it is reduced
   BufferId gradient = kNone;        // none where it is frozen
@@ -51,14 +51,5 @@ struct FsdpBlocks {
 /// `units` must outlive the result.
 std::vector<FsdpBlocks> fsdp_blocks(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
                                     const Strategy& strategy, const RunConfig& run, CollectiveWriter& writer);
-
-/// While a model is shared that is on the GPU already.
-void cut_units(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy, const RunConfig& run,
-               CollectiveWriter& writer);
-
-/// While the model is made: to_empty() makes shards without padding, and _fsdp_param.py's reset_sharded_param pads them
-/// when the unit is made.
-void write_construction(const Graph& graph, std::span<const FsdpBlocks> units, const Strategy& strategy,
-                        const RunConfig& run, CollectiveWriter& writer);
 
 }  // namespace gpuplan

@@ -4,7 +4,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
-#include "estimator/distributed/fsdp_members.h"
+#include "estimator/distributed/fsdp_construction.h"
 #include "estimator/schedule/micro_batch_schedules.h"
 
 namespace gpuplan {
@@ -34,6 +34,8 @@ class FsdpWriter {
     units_ = fsdp_blocks(graph, schedules.front(), units_of_.front(), strategy, run, writer_);
     if (is_bitsandbytes(run.weights))
       cut_units(graph, units_, strategy, run, writer_);
+    else if (strategy.moves_units && !strategy.offloads)
+      move_units(graph, units_, strategy, run, writer_);
     else if (!strategy.offloads || strategy.loads_whole)
       write_construction(graph, units_, strategy, run, writer_);
   }

@@ -1,3 +1,4 @@
+#include "estimator/distributed/fsdp_construction.h"
 #include "estimator/distributed/rank_step.h"
 
 #include <algorithm>
@@ -178,6 +179,7 @@ void share_step(RankStep& step) {
                           [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
+    if (strategy.moves_units) order_by_unit(step.graph, step.units, strategy);
     step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     if (loaded)
       load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);

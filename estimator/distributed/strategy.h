@@ -72,6 +72,8 @@ struct Strategy {
   /// Each parameter comes whole before it is cut, as Accelerate loads a model that one rank has read
   /// (fsdp_cpu_ram_efficient_loading).
   bool loads_whole = false;
+  /// The model is on the host, and each unit comes to the GPU whole before it is cut.
+  bool moves_units = false;
   std::string unit_glob;  // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   /// fully_shard's MixedPrecisionPolicy: what parameters are gathered and computed in, and gradients reduced in;
   /// nothing: as they are stored, and as gradients come.

@@ -88,6 +88,8 @@ Strategy strategy_of(const json& r) {
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
+  s.moves_units = kind.has("lazy");
+  s.loads_whole = s.loads_whole && !s.moves_units;
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
   s.context = kind.number("cp");

@@ -201,6 +201,7 @@ class AccelerateReader {
     if (flag_at(fsdp, "fsdp_activation_checkpointing", false))
       set("--checkpoint", run_.checkpoint, "block", *fsdp.find("fsdp_activation_checkpointing"));
     several_.as_accelerate = true;
+    several_.moves_units = !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
   }
 
   void read_deepspeed_section() {

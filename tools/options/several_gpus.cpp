@@ -231,7 +231,9 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
     throw Error("--cp " + std::to_string(s.context) + " does not divide the " + std::to_string(s.shards()) +
                     " ranks that share the model",
                 ErrorKind::usage);
-  s.as_accelerate = s.loads_whole = o.as_accelerate;
+  s.as_accelerate = o.as_accelerate;
+  s.loads_whole = o.as_accelerate && !o.moves_units;
+  s.moves_units = o.moves_units;
   s.wraps_ends = o.as_accelerate || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;

@@ -35,6 +35,7 @@ struct SeveralGpusOptions {
   std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
   bool as_accelerate = false;  // FSDP2 is applied as Accelerate does it
+  bool moves_units = false;    // to a model on the host (fsdp_cpu_ram_efficient_loading: false)
 };
 
 /// The word of --zero.
