@@ -71,6 +71,7 @@ void lower_attention(LayerBuilder& b) {
   const std::int64_t times = eager || mask != kNone ? groups(b, q, b.input(1)) : 1;
   const TensorId k = repeat_kv(b, b.input(1), times);
   const TensorId v = repeat_kv(b, b.input(2), times);
+  if (eager && drops) b.fail("context parallelism is of SDPA kernels alone, and this is eager attention");
   if (eager) {
     const aten::EagerResult made = aten::eager_attention(b, {.query = q,
                                                              .key = k,

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "estimator/aten/attention_kernel.h"
-#include "estimator/aten/context_batch.h"
 #include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/base/integers.h"
@@ -36,11 +35,14 @@ class Ring {
         both_(checked_add(keys_, b.elements(a.value))),
         dtype_(b.dtype(a.query)) {
     if (a.mask != kNone) b.fail("PyTorch refuses a mask in context parallelism: \"attn_bias is not supported yet\"");
+    if (call_.query.shape[2] == 1) b.fail("context parallelism of one token a rank is not planned");
     if (!a.causal) b.fail("context parallelism is planned of causal attention alone");
     if (call_.query.shape[2] != call_.key.shape[2])
       b.fail("context parallelism attends to as many keys as there are queries");
     backend_ = b.shape(a.query).rank() == 4 ? chosen_backend(b, call_) : AttentionBackend::math;
-    if (backend_ == AttentionBackend::math || forward_of(Turn::own).size() != 1)
+    if (backend_ != AttentionBackend::math && forward_of(Turn::own).size() != 1)
+      b.fail("context parallelism is not planned of heads whose size the kernel pads");
+    if (backend_ == AttentionBackend::math)
       b.fail(
           "PyTorch refuses this attention: \"CP only supports flash attention and memory efficient attention now.\"");
     for (std::int64_t i = 0; i < ranks_; ++i) turns_.push_back(turn(i));
@@ -68,7 +70,7 @@ class Ring {
           made.value == Value::logsumexp && rows.elements() != rows[0] * rows[1] * queries)
         b_.fail("PyTorch refuses context parallelism of this length: \"The size of tensor a (" +
                 std::to_string(rows.elements() / (rows[0] * rows[1])) + ") must match the size of tensor b (" +
-                std::to_string(queries) + ") at non-singleton dimension 2\"");
+                std::to_string(queries) + ") at non-singleton dimension 2\"; a multiple of 64 tokens a rank is taken");
   }
 
   // _is_causal_behavior, and what a rank has after _HeadTailLoadBalancer.

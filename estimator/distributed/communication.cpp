@@ -179,7 +179,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   };
   add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward);
   add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward);
-  add_context("their gradients", Collective::send, shared.passed.backward);
+  add_context("gradients of keys and values", Collective::send, shared.passed.backward);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:

@@ -35,16 +35,40 @@ Variable context_variable(const Model& model, std::int64_t ranks) {
   if (has_window(model))
     refuse_tokens("Accelerate refuses " + model.name +
                       ": \"Context parallelism does not support attention layers of type ['sliding_attention']\"",
-                  "leave out --cp, or set sliding_window to null where the context is within the window");
+                  "leave out --cp");
+  const auto packed = std::ranges::find(model.vars, "packed", &Variable::name);
+  if (packed != model.vars.end() && packed->value != 0)
+    refuse_tokens("--cp is not planned of packed samples: Accelerate's hooks drop the mask that keeps them apart",
+                  "leave out --set packed=1");
+  constexpr std::int64_t kMostTokens = 1'000'000'000;
+  if (seq->value % ranks != 0 && seq->value > kMostTokens)
+    refuse_tokens("--cp " + std::to_string(ranks) + " does not divide the tokens of a sample", "choose another --seq");
   if (seq->value % ranks != 0)
     refuse_tokens(
         "--cp " + std::to_string(ranks) + " does not divide the " + std::to_string(seq->value) + " tokens of a sample",
-        "--seq " + std::to_string((seq->value / ranks + 1) * ranks) + " is the next one that it does");
+        "--seq " + std::to_string((seq->value / ranks + 1) * ranks) + " is the next length that it does");
   return {seq->name, seq->value / ranks};
 }
 
+void check_context(const Model& whole, const Model& part, std::int64_t ranks) {
+  for (std::size_t i = 0; i < whole.inputs.size(); ++i)
+    if (whole.inputs[i].shape.empty() || whole.inputs[i].shape[0] != part.inputs[i].shape[0] * ranks)
+      refuse_tokens("--cp cuts the tokens of a sample, and the input " + whole.inputs[i].name + " of " + whole.name +
+                        " is not as long as its variable seq says",
+                    "write its shape as [seq]; leave out --cp");
+}
+
+std::vector<Strategy> ranks_of_context(const Strategy& strategy) {
+  std::vector<Strategy> ranks;
+  for (const std::int64_t rank : {std::int64_t{1}, strategy.context - 1}) {
+    if (rank <= 0 || rank >= strategy.context || (rank == 1 && strategy.context == 2 && !ranks.empty())) continue;
+    ranks.push_back(strategy);
+    ranks.back().rank = rank;
+  }
+  return ranks;
+}
+
 void refuse_context(const RunConfig& run, const Strategy& strategy) {
-  if (run.mode == Mode::infer) refuse_tokens("--cp is planned for training", "leave out --mode infer");
   if (strategy.data != DataParallel::fsdp)
     refuse_tokens("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", "--zero fsdp");
   if (strategy.pipeline > 1 || strategy.experts > 1)
@@ -54,10 +78,12 @@ void refuse_context(const RunConfig& run, const Strategy& strategy) {
     refuse_tokens("transformers refuses it: \"Context parallelism is supported only with SDPA attention\"",
                   "leave out --attention eager");
   if (run.autocast) refuse_tokens("--amp is not planned with --cp", "--fsdp param=bf16,reduce=fp32");
-  if (run.weights != WeightFormat::as_computed || run.kernels == Kernels::liger ||
-      (run.like != Like::pytorch && run.like != Like::trainer))
-    refuse_tokens("--weights, --kernels and --like accelerate or lightning are not planned with --cp",
-                  "leave them out");
+  if (run.weights != WeightFormat::as_computed)
+    refuse_tokens("stored weights are not planned with --cp", "leave out --weights");
+  if (run.kernels == Kernels::liger) refuse_tokens("Liger's kernels are not planned with --cp", "leave out --kernels");
+  if (run.like != Like::pytorch && run.like != Like::trainer)
+    refuse_tokens("--like accelerate and lightning are not planned with --cp",
+                  "--accelerate FILE plans what a config of Accelerate says");
   if (run.offload_saved || run.checkpoint.reentrant)
     refuse_tokens("--offload saved and reentrant checkpoints are not planned with --cp", "leave them out");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "estimator/distributed/strategy.h"
 #include "estimator/spec/model.h"
@@ -13,7 +14,14 @@ namespace gpuplan {
 /// divide, and for what Accelerate refuses: layers that attend to a window.
 Variable context_variable(const Model& model, std::int64_t ranks);
 
-/// Throws Error (usage) for what context parallelism was not compared with.
+/// Throws Error (usage) for a model whose input is not as long as that says: `part` is `whole` with the rank's `seq`.
+void check_context(const Model& whole, const Model& part, std::int64_t ranks);
+
+/// Beside rank 0, those that a context's need and time are judged by, as ranks of `strategy`, which is of rank 0: the
+/// second one, which needs what all between the first and the last need, and the last. Nothing without a context.
+std::vector<Strategy> ranks_of_context(const Strategy& strategy);
+
+/// Throws Error (usage) for what is not planned with context parallelism.
 void refuse_context(const RunConfig& run, const Strategy& strategy);
 
 }  // namespace gpuplan

@@ -25,8 +25,7 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   m.summed_bytes = t.shape.elements() * size_of(reduced);
   const std::int32_t place = gradient_place(schedule, parameter);
   if (place != kNone) m.gradient = schedule.gradient_of[index(place)];
-  if (place != kNone && m.is_partial)
-    m.scattered_bytes = schedule.buffers[index(m.gradient)].bytes / ceil_div(p.partial_elements, t.shape.elements());
+  if (place != kNone && m.is_partial) m.scattered_bytes = schedule.buffers[index(m.gradient)].bytes / strategy.tensor;
   return m;
 }
 

@@ -206,7 +206,7 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
     } else if (step.phase == Phase::forward) {
       // The root converts its inputs before it gathers, and what it returns when it is through.
       const bool begun = units[0].forward.begin != units[0].forward.end, converts = step.op == Operator::to;
-      if (step.layer != kNone || (begun && !converts)) include(units[0].forward, at);
+      if (!of_loss || (begun && (step.layer != kNone || !converts))) include(units[0].forward, at);
     }
     for (std::size_t unit = unit_of(step.layer); unit != 0; unit = units[unit].within)
       include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);

@@ -1,5 +1,5 @@
-#include "estimator/distributed/fsdp_construction.h"
 #include "estimator/distributed/rank_step.h"
+#include "estimator/distributed/fsdp_construction.h"
 
 #include <algorithm>
 #include <utility>

@@ -84,6 +84,7 @@ class GraphBuilder {
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     layers_.locals_die(converted_inputs_);  // arguments of Module.__call__ until it returns
     refuse_generation_without_cache();
+    if (run_.context_ranks > 1) refuse_whole_context();
     compute_loss(names);
     order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
@@ -244,7 +245,7 @@ class GraphBuilder {
       TensorId given = layers_.new_input(in, shape, dtype);
       if (is_floating(in.dtype) && dtype != run_.precision)
         converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));
-      if (run_.context_ranks > 1) given = layers_.cut_batch(given);
+      if (run_.context_ranks > 1) given = layers_.add_before(context_call_, "context_parallel", given);
       names.give(in.name, given);
     }
     if (run_.stage && !run_.stage->first) receive_states();
@@ -265,6 +266,17 @@ class GraphBuilder {
         "--cp is planned of causal language models that are given tokens alone, and " + model_.name + " is none",
         ErrorKind::usage)
         .help("of Llama, Mistral, Mixtral, Qwen and Gemma, by --model config.json; leave out --cp");
+  }
+
+  // Layers that count positions or attend by themselves would take the rank's tokens for a whole sample.
+  void refuse_whole_context() const {
+    const bool counts = std::ranges::find(graph_.layers, "PositionIds", &Layer::type) != graph_.layers.end();
+    const bool rings = std::ranges::find(graph_.forward_ops, Operator::all_gather, &Op::kind) != graph_.forward_ops.end();
+    if (counts && rings) return;
+    throw Error("--cp is not planned of " + model_.name + ": it has " +
+                    (counts ? "no attention that gathers keys and values" : "positions of its own"),
+                ErrorKind::usage)
+        .help("Llama, Mistral, Mixtral, Qwen and Gemma, as config.json describes them, are; leave out --cp");
   }
 
   void refuse_trained_weights() const {
@@ -574,6 +586,7 @@ class GraphBuilder {
   const RunConfig& run_;
   const Gpu& gpu_;
   const CheckpointConfig* wrapped_;
+  const LayerCall context_call_{"ContextBatch", {}, {}};
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
   TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now

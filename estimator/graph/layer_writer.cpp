@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "estimator/aten/context_batch.h"
 #include "estimator/base/error.h"
 
 namespace gpuplan {
@@ -21,7 +20,13 @@ TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dt
   }
 }
 
-TensorId LayerWriter::cut_batch(TensorId input) { return aten::cut_batch(lowering_.builder(), input); }
+TensorId LayerWriter::add_before(const LayerCall& call, const std::string& name, TensorId input) {
+  Node node;
+  node.name = name;
+  const TensorId y = add(call, node, name, std::span(&input, 1), false).front();
+  graph_.layers.back().module = false;
+  return y;
+}
 
 TensorId LayerWriter::converted_input(TensorId input, DType dtype) { return lowering_.builder().cast(input, dtype); }
 

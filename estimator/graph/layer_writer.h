@@ -25,8 +25,8 @@ class LayerWriter {
         head_(std::move(head)) {}
 
   TensorId new_input(const Input& input, const Shape& shape, DType dtype);
-  /// aten::cut_batch of the model's input.
-  TensorId cut_batch(TensorId input);
+  /// What the training loop does to an input before it calls the model.
+  TensorId add_before(const LayerCall& call, const std::string& name, TensorId input);
   TensorId converted_input(TensorId input, DType dtype);
   /// A layer that `node` asks for; returns what it hands on, until the next call.
   const std::vector<TensorId>& add(const LayerCall& call, const Node& node, const std::string& path,

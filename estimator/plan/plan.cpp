@@ -93,6 +93,19 @@ void warn_of_padding(const RankStep& step, std::vector<std::string>& warnings) {
                      " ranks: " + format_bytes(padded) + " are reduced for " + format_bytes(bytes) + " of gradients");
 }
 
+// A rank that has tokens in a row attends to all before them, and all wait for the last one in every layer.
+void tell_context(const RankStep& step, Report& report) {
+  const std::int64_t all = step.graph.tensor(step.graph.inputs.front()).shape[1], ranks = step.strategy.context;
+  report.rank->sample_tokens = all;
+  if (balances_context(all / ranks)) return;
+  const std::int64_t balanced = (all / (2 * ranks) + 1) * 2 * ranks;
+  report.warnings.push_back("a part of " + std::to_string(all / ranks) +
+                            " tokens cannot be halved, so that ranks have tokens in a row: the last one attends to " +
+                            std::to_string(ranks) + " times as many as the first, and all wait for it (--rank " +
+                            std::to_string(ranks - 1) + " has its time); --seq " + std::to_string(balanced) +
+                            " is balanced");
+}
+
 // Of several GPUs: what the rank keeps and sends. --runtime says what is beside the allocator in all, NCCL's buffers
 // too.
 void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
@@ -101,7 +114,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   rank.strategy = step.strategy;
   rank.states = step.states;
   rank.communication = communication(step, topology);
-  if (step.strategy.context > 1) rank.sample_tokens = step.graph.tensor(step.graph.inputs.front()).shape[1];
+  if (step.strategy.context > 1) tell_context(step, report);
   if (!step.pipeline.empty()) rank.stage = step.part;
   if (step.part.copies_embedding)
     report.warnings.emplace_back(

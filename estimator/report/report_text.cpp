@@ -187,7 +187,8 @@ std::string PlanScreen::facts() const {
   const std::int64_t batch = std::max<std::int64_t>(report_.run.batch, 1);
   const std::string step = report_.run.mode == Mode::train ? " per step" : " per batch";
   table.row({"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
-                            " per sample forward (1 MAC = 2 FLOP)"});
+                            (report_.run.context_ranks > 1 ? " per part of a sample" : " per sample") +
+                            " forward (1 MAC = 2 FLOP)"});
   for (const auto& [word, text] : time_rows(report_, dot())) table.row({word, text});
   const auto& model = report_.model;
   if (c.recompute_flops > 0)

@@ -45,11 +45,9 @@ class GpusScreen : public StyledScreen {
            ", assumed (--routing)\n";
   }
   std::string context() const {
-    const Strategy& s = rank_.strategy;
-    const std::int64_t tokens = rank_.sample_tokens / s.context;
+    const std::int64_t tokens = rank_.sample_tokens / rank_.strategy.context;
     return "  context  " + format_count(tokens) + " of " + format_count(rank_.sample_tokens) +
-           " tokens of each sample" + dot() +
-           (balances_context(tokens) ? "some from its front and some from its end" : "in a row") + "\n";
+           " tokens of each sample" + dot() + (balances_context(tokens) ? "front and end" : "in a row") + "\n";
   }
   // Those of tensor parallelism are alike.
   std::string which_rank() const {
@@ -173,7 +171,7 @@ class GpusScreen : public StyledScreen {
     if (rank_.stage)
       return together + format_figure(100 * (1 - time.step.bubble_seconds / time.step.seconds())) +
              " % of the step this stage does not wait for others\n";
-    if (rank_.strategy.tensor > 1)  // one GPU alone has not all of a layer
+    if (rank_.strategy.tensor > 1 || rank_.strategy.context > 1)  // one GPU alone has not all of a layer, or a sample
       return together + format_figure(100 * (1 - time.step.communication_seconds / time.step.seconds())) +
              " % of the step is not communication\n";
     return together + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +

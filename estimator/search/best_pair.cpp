@@ -20,8 +20,8 @@ struct Candidate {
 
 class PairSearch {
  public:
-  PairSearch(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most, const AmountOfRun& amount)
-      : run_(run), gpu_(gpu), gpus_(gpus), most_(most), amount_(amount) {}
+  PairSearch(const RunConfig& run, const Gpu& gpu, std::int64_t groups, std::int64_t most, const AmountOfRun& amount)
+      : run_(run), gpu_(gpu), groups_(groups), most_(most), amount_(amount) {}
 
   std::optional<ChangedPair> best() {
     const std::vector<ChangedRun> firsts = changes_of(run_);
@@ -60,7 +60,7 @@ class PairSearch {
     if (run.mode != Mode::train || run.optimizer_in_backward) return;
     // A step of hundreds of parts is none that anybody runs.
     constexpr std::int64_t kMostParts = 256;
-    for (run.micro_batches *= 2; run.micro_batches <= kMostParts && run.batch % (run.micro_batches * gpus_) == 0;
+    for (run.micro_batches *= 2; run.micro_batches <= kMostParts && run.batch % (run.micro_batches * groups_) == 0;
          run.micro_batches *= 2) {
       RunConfig only = run_;
       only.micro_batches = run.micro_batches;
@@ -72,7 +72,7 @@ class PairSearch {
 
   void smaller_batch(const ChangedRun& first, std::int64_t less_than) {
     RunConfig run = first.run;
-    const std::int64_t parts = run.micro_batches * gpus_;
+    const std::int64_t parts = run.micro_batches * groups_;
     const NeedOfBatch need = [&](std::int64_t samples) {
       run.batch = samples * parts;
       return amount_(run);
@@ -104,7 +104,7 @@ class PairSearch {
 
   const RunConfig& run_;
   const Gpu& gpu_;
-  std::int64_t gpus_, most_;
+  std::int64_t groups_, most_;
   const AmountOfRun& amount_;
   std::optional<Candidate> under_;
   std::optional<ChangedPair> closest_;
@@ -112,9 +112,9 @@ class PairSearch {
 
 }  // namespace
 
-std::optional<ChangedPair> best_pair(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most,
+std::optional<ChangedPair> best_pair(const RunConfig& run, const Gpu& gpu, std::int64_t groups, std::int64_t most,
                                      const AmountOfRun& amount) {
-  return PairSearch(run, gpu, gpus, most, amount).best();
+  return PairSearch(run, gpu, groups, most, amount).best();
 }
 
 }  // namespace gpuplan

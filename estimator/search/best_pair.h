@@ -22,8 +22,8 @@ struct ChangedPair {
 /// Of changed_runs() two, or one and more micro-batches or a smaller batch: the pair that takes no more than `most` and
 /// reaches least into what is computed (Reach), then the one with the larger batch, then the one that takes less. Where
 /// none is under it the pair that takes least, so that who asks compares; nothing where no two changes help more than
-/// one. `gpus` share the batch equally.
-std::optional<ChangedPair> best_pair(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most,
+/// one. So many groups share the batch equally.
+std::optional<ChangedPair> best_pair(const RunConfig& run, const Gpu& gpu, std::int64_t groups, std::int64_t most,
                                      const AmountOfRun& amount);
 
 }  // namespace gpuplan

@@ -4,6 +4,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/nccl_memory.h"
 #include "estimator/plan/make_report.h"
 #include "estimator/plan/verdict.h"
@@ -52,8 +53,10 @@ PlannedFigures figures_of(const Plan& plan) {
   return {std::move(f), warnings_about(*plan.model, step.graph, step.run, plan.named_gpu())};
 }
 
-PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
-                            const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed) {
+namespace {
+
+PlannedFigures one_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                        const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed) {
   const bool clocked = gpu != nullptr && timed && why_no_time(run, *gpu, *timed).empty();
   const Plan plan = make_plan(model, catalog, run, gpu, strategy, clocked);
   Report report = report_of(plan, topology);
@@ -70,6 +73,26 @@ PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig
   f.communication_seconds = time->step.communication_seconds;
   f.scaling_efficiency = time->efficiency();
   return planned;
+}
+
+}  // namespace
+
+// All ranks of a context wait for each other in every layer.
+PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                            const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed) {
+  PlannedFigures worst = one_rank(model, catalog, run, strategy, topology, gpu, timed);
+  for (const Strategy& rank : ranks_of_context(strategy)) {
+    PlannedFigures next = one_rank(model, catalog, run, rank, topology, gpu, timed);
+    if (next.figures.step_seconds > worst.figures.step_seconds) {
+      std::swap(next.figures.step_seconds, worst.figures.step_seconds);
+      std::swap(next.figures.samples_per_second, worst.figures.samples_per_second);
+    }
+    if (next.figures.device_bytes <= worst.figures.device_bytes) continue;
+    next.figures.step_seconds = worst.figures.step_seconds;
+    next.figures.samples_per_second = worst.figures.samples_per_second;
+    worst = std::move(next);
+  }
+  return worst;
 }
 
 }  // namespace gpuplan

@@ -7,6 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/stage_split.h"
 #include "estimator/plan/plan.h"
 #include "estimator/plan/verdict.h"
@@ -30,10 +31,15 @@ struct Case {
   std::int64_t parts() const { return run.micro_batches * strategy.sample_groups(); }
 };
 
-// Of the stages of a pipeline, the one that needs the most.
+// Of the stages of a pipeline, or of the ranks of a context, the one that needs the most.
 Plan worst_plan(const Case& c, const RunConfig& run) {
   const auto plan_of = [&](const Strategy& strategy) { return make_plan(c.model, c.catalog, run, &c.gpu, strategy); };
-  if (!c.strategy.runs_stages()) return plan_of(c.strategy);
+  if (!c.strategy.runs_stages()) {
+    Plan worst = plan_of(c.strategy);
+    for (const Strategy& rank : ranks_of_context(c.strategy))
+      if (Plan next = plan_of(rank); device_bytes(next) > device_bytes(worst)) worst = std::move(next);
+    return worst;
+  }
   Strategy stage = c.strategy;
   stage.pipelining.stage = 0;
   Plan worst = plan_of(stage);
@@ -185,8 +191,8 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
   if (const std::optional<Suggestion> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
   if (std::ranges::any_of(fitting, [&](const Suggestion& suggestion) { return suggestion.fits(v.usable_bytes); }))
     return fitting;
-  const std::optional<ChangedPair> pair =
-      best_pair(c.run, gpu, strategy.ranks(), v.usable_bytes, [&](const RunConfig& run) { return needs(c, run); });
+  const std::optional<ChangedPair> pair = best_pair(c.run, gpu, strategy.sample_groups(), v.usable_bytes,
+                                                    [&](const RunConfig& run) { return needs(c, run); });
   if (pair && (!closest || pair->amount < closest->device_bytes))
     closest = Suggestion{.flags = pair->flags, .device_bytes = pair->amount, .pair = true};
   if (closest) fitting.insert(fitting.begin(), *closest);

@@ -73,7 +73,9 @@ Model read_part(WrittenModel& written, const SharingRanks& ranks) {
   if (ranks.context > 1) parts.push_back(context_variable(model, ranks.context));
   if (parts.empty()) return model;
   written.options.set.insert(written.options.set.end(), parts.begin(), parts.end());
-  return read_model(written.source, written.options);
+  Model part = read_model(written.source, written.options);
+  if (ranks.context > 1) check_context(model, part, ranks.context);
+  return part;
 }
 
 Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks) {

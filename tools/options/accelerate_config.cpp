@@ -144,7 +144,7 @@ class AccelerateReader {
   // many replicas there are.
   std::int64_t read_parallelism() {
     const YamlNode* const section = root_.find("parallelism_config");
-    if (section == nullptr || section->children.empty()) return 1;
+    if (section == nullptr || (section->kind != YamlNode::Kind::scalar && section->children.empty())) return 1;
     expect_keys(*section, "parallelism_config",
                 {"parallelism_config_cp_backend", "parallelism_config_cp_comm_strategy", "parallelism_config_cp_size",
                  "parallelism_config_dp_replicate_size", "parallelism_config_dp_shard_size",
@@ -161,10 +161,22 @@ class AccelerateReader {
     if (text_at(*section, "parallelism_config_cp_comm_strategy", "allgather") != "allgather")
       refuse(*section, "parallelism_config_cp_comm_strategy", "keys and values are planned as they are gathered",
              "parallelism_config_cp_comm_strategy: allgather");
+    if (text_at(*section, "parallelism_config_cp_backend", "torch") != "torch")
+      refuse(*section, "parallelism_config_cp_backend", "Accelerate refuses it: \"cp_backend must be one of ['torch']\"",
+             "parallelism_config_cp_backend: torch");
     const std::int64_t context = size("parallelism_config_cp_size");
     const std::int64_t replicas = size("parallelism_config_dp_replicate_size");
-    const std::int64_t ranks = replicas * size("parallelism_config_dp_shard_size") * context;
-    if (std::to_string(ranks) != several_.gpus)
+    const std::int64_t shards = size("parallelism_config_dp_shard_size");
+    if (replicas > 1 && shards == 1)
+      refuse(*section, "parallelism_config_dp_replicate_size",
+             context > 1 ? "Accelerate refuses it: \"Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure "
+                           "data parallelism\""
+                         : "Accelerate refuses FSDP2 without a dimension to shard across",
+             "parallelism_config_dp_shard_size: 2");
+    if (!several_.tensor.empty())
+      throw Error("--tp is beside the file's parallelism_config, which says the whole mesh").at(section->mark);
+    const std::int64_t ranks = replicas * shards * context;
+    if (ranks != whole_number("num_processes", several_.gpus, 1, kMostGpus))
       throw Error("parallelism_config is of " + std::to_string(ranks) + " processes, and num_processes is " +
                   several_.gpus)
           .at(section->mark)

@@ -226,11 +226,15 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
-  s.context = number_or("--cp", o.context, 1, 1, kMostGpus);
+  s.context = number_or("--cp", o.context, 1, 1, kMostOfContext);
+  if (s.context > 1 && s.data != DataParallel::fsdp)
+    throw Error("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", ErrorKind::usage)
+        .help("--zero fsdp");
   if (s.shards() % s.context != 0)
     throw Error("--cp " + std::to_string(s.context) + " does not divide the " + std::to_string(s.shards()) +
                     " ranks that share the model",
-                ErrorKind::usage);
+                ErrorKind::usage)
+        .help("--gpus is a multiple of --cp");
   s.as_accelerate = o.as_accelerate;
   s.loads_whole = o.as_accelerate && !o.moves_units;
   s.moves_units = o.moves_units;

@@ -44,6 +44,8 @@ DataParallel data_parallel_kind(const std::string& word);
 inline bool asks_for_every_rank(const SeveralGpusOptions& options) { return options.rank == "all"; }
 /// How many GPUs a step may be spread over.
 constexpr std::int64_t kMostGpus = 1 << 20;
+/// And a context over how many: each rank runs a kernel for each other one.
+constexpr std::int64_t kMostOfContext = 1024;
 
 /// Those of data parallelism; --gpus and --zero take lists where the command plans more than one step.
 void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& options, bool lists = false);

@@ -60,8 +60,8 @@ TEST_CASE("ranks of a context have the same samples, and gather each other's key
   CHECK_EQ(row_of(report, "keys and values, forward")->bytes, kBoth);
   CHECK_EQ(row_of(report, "keys and values, backward")->bytes, kBoth);
   // Gradients of a rank's quarter go around the ring of four, in fp32.
-  CHECK_EQ(row_of(report, "their gradients")->bytes, 2 * kBoth);
-  CHECK_EQ(row_of(report, "their gradients")->collective, Collective::send);
+  CHECK_EQ(row_of(report, "gradients of keys and values")->bytes, 2 * kBoth);
+  CHECK_EQ(row_of(report, "gradients of keys and values")->collective, Collective::send);
   CHECK_EQ(row_of(report, "results of lm_head"), nullptr);
   CHECK_EQ(row_of(report, "tokens to experts, backward"), nullptr);
 }

@@ -1,4 +1,10 @@
-#include "estimator/aten/context_batch.h"
+// ContextBatch: the batch of a rank of context parallelism, as a training loop has torch's context_parallel() cut it in
+// place (torch/distributed/tensor/experimental/_context_parallel).
+//
+// Tokens [samples, those of all ranks] are copied for the step, once more as labels, the labels are shifted and
+// positions counted, as transformers' Trainer gives them (_prepare_context_parallel_inputs); then each is cut to the
+// rank's tokens. What is cut keeps the storage of what it was, and lives as long as what the model returns. The others
+// than the tokens are LayerBuilder::context().
 
 #include <array>
 #include <vector>
@@ -9,7 +15,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/model_builder.h"
 
-namespace gpuplan::aten {
+namespace gpuplan::layers::context_batch {
 namespace {
 
 struct Cut {
@@ -21,13 +27,13 @@ struct Cut {
 // _HeadTailLoadBalancer._generate_indices: two parts of the tokens for each rank, looked up and stacked.
 TensorId balanced_order(LayerBuilder& b, const Cut& n) {
   const Shape parts{n.ranks, n.tokens / 2};
-  const TensorId indices = no_grad(b, Operator::arange, {}, {n.all}, DType::int32, {{Attribute::start, 0}});
-  const TensorId head = arange(b, n.ranks);
+  const TensorId indices = aten::no_grad(b, Operator::arange, {}, {n.all}, DType::int32, {{Attribute::start, 0}});
+  const TensorId head = aten::arange(b, n.ranks);
   const TensorId tail =
-      no_grad(b, Operator::rsub, {head}, {n.ranks}, DType::int64, {{Attribute::other, 2 * n.ranks - 1}});
+      aten::no_grad(b, Operator::rsub, {head}, {n.ranks}, DType::int64, {{Attribute::other, 2 * n.ranks - 1}});
   const TensorId heads = b.emit(Operator::index, Copy{parts.elements()}, {indices, head}, parts, DType::int32);
   const TensorId tails = b.emit(Operator::index, Copy{parts.elements()}, {indices, tail}, parts, DType::int32);
-  const TensorId order = no_grad(b, Operator::stack, {heads, tails}, {n.ranks, 2, n.tokens / 2}, DType::int32);
+  const TensorId order = aten::no_grad(b, Operator::stack, {heads, tails}, {n.ranks, 2, n.tokens / 2}, DType::int32);
   b.hold({indices, head, tail});
   return order;
 }
@@ -51,31 +57,27 @@ TensorId cut_in_place(LayerBuilder& b, TensorId whole, TensorId part, const Cut&
   return b.emit_in_place(Operator::copy_, Copy{n.part().elements()}, {whole, part});
 }
 
-}  // namespace
-
-namespace {
-
 // Tokens, labels, shifted labels and positions, in the order in which Trainer names them.
 using Batch = std::array<TensorId, 4>;
 
 Batch made_batch(LayerBuilder& b, TensorId tokens) {
-  Batch batch{clone(b, tokens), clone(b, tokens)};
+  Batch batch{aten::clone(b, tokens), aten::clone(b, tokens)};
   TensorId padded = kNone;
-  batch[2] = shifted_labels(b, batch[1], padded);
-  batch[3] = arange(b, b.shape(tokens)[1]);
+  batch[2] = aten::shifted_labels(b, batch[1], padded);
+  batch[3] = aten::arange(b, b.shape(tokens)[1]);
   b.hold({padded});
   return batch;
 }
 
 // What Trainer has beside the tokens are names of its loop (trainer_tensors.h), for which the tokens stand here.
 Batch loaded_batch(LayerBuilder& b, TensorId tokens) {
-  ModelBuilder(b).labels(0);
+  ModelBuilder(b).labels(0);  // says that the loop has some
   return {tokens, tokens, tokens, tokens};
 }
 
-}  // namespace
-
-TensorId cut_batch(LayerBuilder& b, TensorId tokens) {
+void lower(LayerBuilder& b) {
+  const TensorId tokens = b.input();
+  b.expect_rank(2, "[samples, tokens]");
   Cut n{.samples = b.shape(tokens)[0], .all = b.shape(tokens)[1], .ranks = b.run().context_ranks};
   n.tokens = n.all / n.ranks;
   ModelBuilder model(b);
@@ -91,9 +93,31 @@ TensorId cut_batch(LayerBuilder& b, TensorId tokens) {
     if (i + 1 == batch.size()) held.push_back(part);
     if (!loaded) model.keep_with_output(batch[i]);
   }
-  for (const TensorId t : held) loaded ? model.keep_in_backward(t) : model.keep_with_output(t);
+  for (const TensorId t : held)
+    if (loaded)
+      model.keep_in_backward(t);
+    else
+      model.keep_with_output(t);
   model.give_context({.shifted_labels = batch[2], .positions = batch[3]});
-  return batch[0];
+  b.output(batch[0]);
 }
 
-}  // namespace gpuplan::aten
+const LayerDef kLayers[] = {
+    {.name = "ContextBatch",
+     .summary = "what a rank of context parallelism (--cp) makes of a batch before the model's forward",
+     .math =
+         "Tokens [b, s] of whole samples -> those of the rank [b, s / ranks]: some from the front and some from the "
+         "end.\nA plan with --cp puts it before the model. No gradient.",
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "ContextBatch()",
+                 .input_shapes = {{2, 16}},
+                 .input_dtype = DType::int64,
+                 .derivation = "one rank has all tokens; nothing is saved"}},
+};
+
+}  // namespace
+
+std::span<const LayerDef> layers() { return kLayers; }
+
+}  // namespace gpuplan::layers::context_batch
