@@ -8,6 +8,7 @@
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/joined_stages.h"
 #include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
@@ -160,15 +161,17 @@ bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   return !strategy.reduces_last || (converted && !computed.gradient_type);
 }
 
-// What several GPUs change of a step: who keeps and steps what, and what they send each other.
-void share_step(RankStep& step) {
+bool runs_deepspeed(const RankStep& step) {
+  return step.strategy.is_deepspeed() && !by_definition(step.run, step.strategy);
+}
+
+// What several GPUs change of a step: who keeps what, and what they send each other.
+void share_model(RankStep& step) {
   const Strategy& strategy = step.strategy;
-  const Schedule& schedule = step.schedule();
   step.collectives.emplace();
-  const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
   const bool loaded = is_bitsandbytes(step.run.weights);  // onto the GPU, before it is shared
   const bool on_meta =
-      (strategy.data == DataParallel::fsdp && !loaded) || strategy.data == DataParallel::none || runs_deepspeed;
+      (strategy.data == DataParallel::fsdp && !loaded) || strategy.data == DataParallel::none || runs_deepspeed(step);
   // Adapters are moved to the GPU with their modules, but beside a model that zero.Init has made.
   const std::vector<TensorId> adapters = on_meta ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
   if (on_meta) step.graph.saved_modules.clear();
@@ -185,23 +188,28 @@ void share_step(RankStep& step) {
       keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
   } else if (strategy.data == DataParallel::none) {
     step.collectives = empty_tied(step.graph);
-  } else if (runs_deepspeed) {
+  } else if (runs_deepspeed(step)) {
     const auto memory = strategy.data == DataParallel::zero3 ? partitioned_memory : deepspeed_memory;
     step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
       narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
-    refuse_unused_parameters(step.graph, schedule, strategy);
-    step.collectives = ddp_memory(step.graph, schedule, strategy);
+    refuse_unused_parameters(step.graph, step.schedule(), strategy);
+    step.collectives = ddp_memory(step.graph, step.schedule(), strategy);
   }
   if (on_meta) make_on_meta(step.graph, step.micro_batches.schedules);
+}
+
+// Who steps what.
+void share_states(RankStep& step) {
+  const Strategy& strategy = step.strategy;
   step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
-  const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
+  const SteppedShare stepped = stepped_by(step.graph, step.schedule(), step.run, strategy);
   RunConfig stepping = step.run;
-  if (runs_deepspeed) stepping.clip_grad_norm = false;  // a factor of the flat gradient
+  if (runs_deepspeed(step)) stepping.clip_grad_norm = false;  // a factor of the flat gradient
   stepping.optimizer_in_backward = stepping.optimizer_in_backward || !step.collectives->part_steps.empty();
   step.optimizer = optimizer_work(stepped.graph, stepped.schedule, stepping, step.gpu);
-  if (runs_deepspeed) {
+  if (runs_deepspeed(step)) {
     const auto states = strategy.data == DataParallel::zero3 ? partitioned_states : deepspeed_states;
     step.states = states(step.graph, strategy, step.run, state_bytes(step.optimizer));
   }
@@ -223,22 +231,61 @@ void take_one_batch_at_a_time(RankStep& step) {
 }
 
 // The model with a few blocks says what they are given.
-void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig& computed,
-                 const CheckpointConfig* units) {
-  const Strategy& strategy = step.strategy;
-  const std::int64_t stage = strategy.pipelining.stage;
-  const Model few = first_blocks(model);
-  const Graph begun = build_graph(few, catalog, computed, step.gpu, units);
-  computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
-  const StageModel of = stage_model(model, catalog, begun, strategy);
-  step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
-  if (!computed.stage->last && !step.graph.tensor(step.graph.output).requires_grad)
-    throw Error(
-        "stage " + std::to_string(stage) + " returns hidden states without a gradient: nothing in it is trained",
-        ErrorKind::usage)
-        .help("its backward is not planned; train a part of each stage, or leave out --pp");
-  step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
-  step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};
+struct StageMaker {
+  const Model& model;
+  Catalog catalog;
+  const RunConfig& run;
+  const CheckpointConfig* units;
+  const Graph begun;
+
+  StageModel build(RankStep& step, std::int64_t number, RunConfig& computed) const {
+    const std::int64_t stages = step.strategy.stages();
+    computed.stage = StageOfRun{.first = number == 0, .last = number + 1 == stages};
+    StageModel of = stage_model(model, catalog, begun, step.strategy, number);
+    step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
+    if (!computed.stage->last && !step.graph.tensor(step.graph.output).requires_grad)
+      throw Error(
+          "stage " + std::to_string(number) + " returns hidden states without a gradient: nothing in it is trained",
+          ErrorKind::usage)
+          .help("its backward is not planned; train a part of each stage, or leave out --pp");
+    return of;
+  }
+};
+
+// The schedules of a graph, and what several GPUs make of them.
+void schedule_step(RankStep& step, const RunConfig& computed, bool calls) {
+  mark_partial_gradients(step.graph, step.run.tensor_ranks);
+  refuse_batch_norm(step.graph, computed, step.strategy);
+  if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
+  step.micro_batches = make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get());
+  if (step.run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
+    step.micro_batches.schedules.resize(1);
+    if (calls) step.micro_batches.calls.resize(1);
+  }
+  if (step.run.like == Like::accelerate || step.run.like == Like::lightning) take_one_batch_at_a_time(step);
+}
+
+// Each stage is a step of its own until all of it is known.
+RankStep with_stages(RankStep rank, const StageMaker& maker, bool calls) {
+  std::vector<RankStep> stages;
+  rank.pipeline = pipeline_actions(rank.strategy, rank.run.micro_batches);
+  rank.part.in_flight = most_in_flight(rank.pipeline);
+  for (const std::int64_t number : stages_of_rank(rank.strategy)) {
+    RankStep& stage = stages.emplace_back();
+    stage.run = rank.run;
+    stage.gpu = rank.gpu;
+    stage.strategy = rank.strategy;
+    stage.strategy.pipelining.stage = number;
+    RunConfig computed = maker.run;
+    const StageModel of = maker.build(stage, number, computed);
+    schedule_step(stage, computed, calls);
+    share_model(stage);
+    stage.stages.push_back(rank_stage(stage.graph, stage.micro_batches, number, rank.strategy.stages()));
+    rank.part.stages.push_back({number, of.first_block, of.blocks});
+    rank.part.all_blocks = of.all_blocks;
+    rank.part.copies_embedding = rank.part.copies_embedding || of.copies_embedding;
+  }
+  return joined_stages(std::move(rank), std::move(stages));
 }
 
 // Trainer's _build_accelerator_args(): find_unused_parameters, but for checkpointed models of transformers' own
@@ -273,21 +320,17 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;
-  if (strategy.runs_stages())
-    build_stage(step, model, catalog, computed, units);
-  else
+  if (strategy.runs_stages()) {
+    const StageMaker maker{model, catalog, computed, units,
+                           build_graph(first_blocks(model), catalog, computed, gpu, units)};
+    step = with_stages(std::move(step), maker, calls);
+  } else {
     step.graph = build_graph(model, catalog, computed, gpu, units);
-  mark_partial_gradients(step.graph, run.tensor_ranks);
-  refuse_batch_norm(step.graph, computed, strategy);
-  if (!step.pipeline.empty()) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
-  step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls, step.inferring.get());
-  if (run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
-    step.micro_batches.schedules.resize(1);
-    if (calls) step.micro_batches.calls.resize(1);
+    schedule_step(step, computed, calls);
+    if (strategy.shares()) share_model(step);
   }
-  if (run.like == Like::accelerate || run.like == Like::lightning) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
-  if (strategy.shares()) share_step(step);
+  if (strategy.shares()) share_states(step);
   return step;
 }
 

@@ -20,8 +20,14 @@ namespace {
 
 }  // namespace
 
+std::vector<std::int64_t> stages_of_rank(const Strategy& strategy) {
+  std::vector<std::int64_t> stages;
+  for (std::int64_t s = strategy.pipelining.stage; s < strategy.stages(); s += strategy.pipeline) stages.push_back(s);
+  return stages;
+}
+
 std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& strategy) {
-  const std::int64_t stages = strategy.pipeline;
+  const std::int64_t stages = strategy.stages();
   std::vector<std::int64_t> each = strategy.pipelining.blocks;
   const bool ends = each.empty() && strategy.pipelining.counts_ends;
   if (each.empty()) {
@@ -38,17 +44,26 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& 
                      std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
                  "leave out split= to share the blocks evenly");
   if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; }))
-    refuse_split("a stage without blocks: --pp " + std::to_string(stages) + " of " + std::to_string(blocks) + " blocks",
-                 "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
+    refuse_split(
+        "a stage without blocks: " + std::to_string(stages) + " stages of " + std::to_string(blocks) + " blocks",
+        strategy.pipelining.stages_each > 1
+            ? "fewer of --pp times --pp-schedule " + std::string(name_of(strategy.pipelining.schedule)) +
+                  ",stages=" + std::to_string(strategy.pipelining.stages_each)
+            : "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
   return each;
 }
 
 std::vector<std::int64_t> kinds_of_stages(std::int64_t blocks, const Strategy& strategy) {
   const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy);
   std::vector<std::int64_t> kinds = {0};
-  std::set<std::int64_t> known;
-  for (std::int64_t s = 1; s + 1 < strategy.pipeline; ++s)
-    if (known.insert(each[index(s)]).second) kinds.push_back(s);
+  std::set<std::vector<std::int64_t>> known;
+  Strategy rank = strategy;
+  for (std::int64_t s = 1; s + 1 < strategy.pipeline; ++s) {
+    rank.pipelining.stage = s;
+    std::vector<std::int64_t> own;
+    for (const std::int64_t stage : stages_of_rank(rank)) own.push_back(each[index(stage)]);
+    if (known.insert(std::move(own)).second) kinds.push_back(s);
+  }
   kinds.push_back(strategy.pipeline - 1);
   return kinds;
 }

@@ -29,13 +29,17 @@ struct PartitionSettings {
 
 /// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or
 /// torch.distributed.pipelining.
-enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b };
+enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b, interleaved_1f1b, looped_bfs };
+
+/// Those of several stages a rank, which are run as a list of actions (schedules.py, _PipelineScheduleRuntime).
+constexpr bool runs_actions(PipelineSchedule schedule) { return schedule >= PipelineSchedule::interleaved_1f1b; }
 
 std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
 
 struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::formulas;
-  std::int64_t stage = 0;            // of the rank
+  std::int64_t stage = 0;        // of the rank: the first of its stages, and its place among the ranks of a pipeline
+  std::int64_t stages_each = 1;  // of a rank, every Strategy::pipeline-th
   std::vector<std::int64_t> blocks;  // of each stage; empty: as evenly as they can be, the first ones have one more
   bool counts_ends = false;          // then the embedding is one of the first stage's, norm and head one of the last's
   bool returns_outputs = true;       // schedule.step()'s return_outputs: of all micro-batches, until the next step
@@ -45,12 +49,13 @@ struct Strategy {
   DataParallel data = DataParallel::none;
   std::int64_t gpus = 1;      // in all: data * tensor * pipeline
   std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
-  std::int64_t pipeline = 1;  // stages
+  std::int64_t pipeline = 1;  // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
   /// many times as many (token, expert) pairs the rank is sent as it sends.
   std::int64_t experts = 1;
   double expert_load = 1;
   PipelineSettings pipelining;
+  std::int64_t stages() const { return pipeline * pipelining.stages_each; }
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;  // among those of data parallelism
   std::int64_t gpus_per_node = 8;

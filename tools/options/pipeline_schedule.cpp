@@ -28,6 +28,15 @@ std::vector<std::int64_t> read_split(const std::string& text) {
   return blocks;
 }
 
+// PipelineScheduleSingle takes one stage (schedules.py).
+std::int64_t read_stages(const std::string& text, PipelineSchedule schedule) {
+  const std::int64_t stages = whole_number("--pp-schedule stages", text, 1, kMostGpus);
+  if (stages > 1 && !runs_actions(schedule))
+    refuse_stages(std::string(name_of(schedule)) + " has one stage a rank",
+                  "--pp-schedule interleaved1f1b,stages=" + text + " or loopedbfs,stages=" + text);
+  return stages;
+}
+
 }  // namespace
 
 void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
@@ -36,19 +45,26 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
   std::istringstream parts(o.pipeline_schedule);
   std::string word;
   std::getline(parts, word, ',');
-  settings.schedule = choose<PipelineSchedule>(
-      kFlag, word, {{"1f1b", PipelineSchedule::one_f_one_b}, {"gpipe", PipelineSchedule::gpipe}});
+  settings.schedule = choose<PipelineSchedule>(kFlag, word,
+                                               {{"1f1b", PipelineSchedule::one_f_one_b},
+                                                {"gpipe", PipelineSchedule::gpipe},
+                                                {"interleaved1f1b", PipelineSchedule::interleaved_1f1b},
+                                                {"loopedbfs", PipelineSchedule::looped_bfs}});
+  if (runs_actions(settings.schedule)) settings.stages_each = 2;  // as torchtitan's default
   std::vector<std::string> given;
   while (std::getline(parts, word, ',')) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
-    const int kind = choose<int>(kFlag, key, {{"outputs", 0}, {"split", 1}});
-    if (value.empty()) refuse_stages("--pp-schedule " + key + " has no value", "--pp-schedule 1f1b," + key + "=...");
+    const int kind = choose<int>(kFlag, key, {{"outputs", 0}, {"split", 1}, {"stages", 2}});
+    const std::string begun = kFlag + (" " + std::string(name_of(settings.schedule)));
+    if (value.empty()) refuse_stages("--pp-schedule " + key + " has no value", begun + "," + key + "=...");
     if (std::ranges::find(given, key) != given.end())
       refuse_stages("--pp-schedule says " + key + " twice", "leave one of them out");
     given.push_back(key);
     if (kind == 0)
       settings.returns_outputs = choose<bool>("--pp-schedule outputs", value, {{"keep", true}, {"drop", false}});
+    else if (kind == 2)
+      settings.stages_each = read_stages(value, settings.schedule);
     else if (value == "torchtitan")
       settings.counts_ends = true;
     else

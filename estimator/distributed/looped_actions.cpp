@@ -1,0 +1,215 @@
+#include "estimator/distributed/looped_actions.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+
+namespace gpuplan {
+namespace {
+
+using Does = PipelineAction::Kind;
+using Actions = std::vector<PipelineAction>;
+
+// --- what is computed
+// -------------------------------------------------------------------------------------------------
+
+// ScheduleLoopedBFS._calculate_single_rank_operations.
+Actions breadth_first(std::int32_t stages, std::int32_t micro_batches) {
+  Actions order;
+  for (std::int32_t s = 0; s < stages; ++s)
+    for (std::int32_t m = 0; m < micro_batches; ++m) order.push_back({Does::forward, s, m});
+  for (std::int32_t s = stages; s-- > 0;)
+    for (std::int32_t m = micro_batches; m-- > 0;) order.push_back({Does::backward, s, m});
+  return order;
+}
+
+// ScheduleInterleaved1F1B's, _get_1f1b_rank_ops: so many forwards ahead, and from then on one each in turn.
+// Micro-batches come in rounds, each of which passes all stages of the rank.
+Actions interleaved(std::int32_t stages, std::int32_t micro_batches, std::int32_t rank, std::int32_t ranks,
+                    std::int32_t in_round) {
+  const std::int32_t all = stages * micro_batches;
+  const std::int32_t ahead = std::min((stages - 1) * in_round + 2 * (ranks - 1 - rank), all);
+  std::vector<std::int32_t> forward(index(stages), 0), backward(index(stages), 0);
+  Actions order;
+  for (std::int32_t i = 0; i < all + ahead; ++i) {
+    if (i < all) {
+      const std::int32_t s = i / in_round % stages;
+      order.push_back({Does::forward, s, forward[index(s)]++});
+    }
+    if (i >= ahead) {
+      const std::int32_t s = stages - 1 - (i - ahead) / in_round % stages;
+      order.push_back({Does::backward, s, backward[index(s)]++});
+    }
+  }
+  return order;
+}
+
+std::int32_t micro_batches_in_round(const Strategy& strategy, std::int64_t micro_batches) {
+  const auto rounds_of = [&](std::int64_t n) { return std::max<std::int64_t>(1, n / strategy.pipeline); };
+  const auto nearest = [&](std::int64_t step) {
+    std::int64_t n = micro_batches;
+    while (n % rounds_of(n) != 0) n += step;
+    return std::to_string(n);
+  };
+  const std::int64_t rounds = rounds_of(micro_batches);
+  if (micro_batches % rounds != 0)
+    throw Error(
+        "PyTorch refuses interleaved 1F1B with --micro-batches " + std::to_string(micro_batches) +
+            ": \"Interleaved 1F1B requires the number of microbatches to be a multiple of the number of rounds (" +
+            std::to_string(rounds) + "), but got " + std::to_string(micro_batches) + ".\"",
+        ErrorKind::usage)
+        .help("--micro-batches " + nearest(-1) + " or " + nearest(1));
+  return static_cast<std::int32_t>(micro_batches / rounds);
+}
+
+// --- what comes between
+// -----------------------------------------------------------------------------------------------
+
+// _PipelineScheduleRuntime's max_active_stages, and its unshard_lookahead, which is as many.
+constexpr std::size_t kActiveStages = 3;
+
+std::vector<std::int32_t> next_stages(const Actions& computed, std::size_t from) {
+  std::vector<std::int32_t> next;
+  for (std::size_t i = from; i < computed.size() && next.size() < kActiveStages; ++i)
+    if (std::ranges::find(next, computed[i].stage) == next.end()) next.push_back(computed[i].stage);
+  return next;
+}
+
+// One of a rank's list before what is left of it is told: sends and waits take their turn.
+struct Listed {
+  enum class Turn : std::uint8_t { action, waits_for_reduction, send, send_gradient };
+  PipelineAction action;
+  Turn turn = Turn::action;
+};
+
+// _add_unshard_reshard and _add_reduce_grad.
+std::vector<Listed> with_shards(const Actions& computed, std::int64_t micro_batches) {
+  std::vector<Listed> list;
+  std::vector<std::int32_t> active;
+  std::vector<std::int64_t> through(computed.size(), 0);  // by stage
+  for (std::size_t i = 0; i < computed.size(); ++i) {
+    const std::vector<std::int32_t> next = next_stages(computed, i);
+    std::erase_if(active, [&](std::int32_t stage) {
+      const bool goes = std::ranges::find(next, stage) == next.end();
+      if (goes) list.push_back({{Does::reshard, stage, 0}});
+      return goes;
+    });
+    for (const std::int32_t stage : next) {
+      if (std::ranges::find(active, stage) != active.end()) continue;
+      active.push_back(stage);
+      list.push_back({{Does::unshard, stage, 0}});
+    }
+    list.push_back({computed[i]});
+    const std::int32_t stage = computed[i].stage;
+    if (computed[i].kind != Does::backward || ++through[index(stage)] < micro_batches) continue;
+    list.push_back({{Does::reduce, stage, 0}});
+    list.push_back({{Does::reduce, stage, 0}, Listed::Turn::waits_for_reduction});
+  }
+  for (const std::int32_t stage : active) list.push_back({{Does::reshard, stage, 0}});
+  return list;
+}
+
+/// _add_send_recv: who sends puts the receive into the list of who is sent to, and ranks go on in turns.
+class Sender {
+ public:
+  Sender(const Strategy& strategy, std::vector<std::vector<Listed>> to_do)
+      : ranks_(static_cast<std::int32_t>(strategy.pipeline)),
+        stages_(static_cast<std::int32_t>(strategy.stages())),
+        to_do_(std::move(to_do)),
+        done_(to_do_.size()),
+        next_(to_do_.size(), 0),
+        received_(to_do_.size()) {}
+
+  std::vector<std::vector<Listed>> run() {
+    for (bool more = true; more;) {
+      more = false;
+      for (std::int32_t rank = 0; rank < ranks_; ++rank) more = go_on(rank) || more;
+    }
+    return std::move(done_);
+  }
+
+ private:
+  std::int32_t number(std::int32_t rank, std::int32_t stage) const { return stage * ranks_ + rank; }
+
+  bool go_on(std::int32_t rank) {
+    if (next_[index(rank)] == to_do_[index(rank)].size()) return false;
+    const Listed& next = to_do_[index(rank)][next_[index(rank)]];
+    if (next.turn == Listed::Turn::action && !is_ready(rank, next.action)) return false;
+    ++next_[index(rank)];
+    done_[index(rank)].push_back(next);
+    if (next.turn == Listed::Turn::action) send(rank, next.action);
+    return true;
+  }
+
+  bool is_ready(std::int32_t rank, const PipelineAction& a) const {
+    const std::int32_t stage = number(rank, a.stage);
+    const auto has = [&](Does kind) { return received_[index(rank)].contains({kind, a.stage, a.micro_batch}); };
+    if (a.kind == Does::forward) return stage == 0 || has(Does::receive);
+    if (a.kind == Does::backward) return stage + 1 == stages_ || has(Does::receive_gradient);
+    return true;
+  }
+
+  void send(std::int32_t rank, const PipelineAction& a) {
+    const std::int32_t stage = number(rank, a.stage);
+    if (a.kind == Does::forward && stage + 1 < stages_) send_to(stage + 1, rank, a, Does::receive, Listed::Turn::send);
+    if (a.kind == Does::backward && stage > 0)
+      send_to(stage - 1, rank, a, Does::receive_gradient, Listed::Turn::send_gradient);
+  }
+  void send_to(std::int32_t stage, std::int32_t rank, const PipelineAction& a, Does kind, Listed::Turn turn) {
+    done_[index(rank)].push_back({a, turn});
+    const PipelineAction receive{kind, stage / ranks_, a.micro_batch};
+    done_[index(stage % ranks_)].push_back({receive});
+    received_[index(stage % ranks_)].insert({kind, receive.stage, receive.micro_batch});
+  }
+
+  std::int32_t ranks_, stages_;
+  std::vector<std::vector<Listed>> to_do_, done_;
+  std::vector<std::size_t> next_;
+  std::vector<std::set<std::tuple<Does, std::int32_t, std::int32_t>>> received_;
+};
+
+// _add_wait_send: hidden states are waited for once the micro-batch is back, their gradients when all else is done.
+// What backward was given goes when it returns.
+Actions with_waits(const std::vector<Listed>& list, std::int32_t rank, const Strategy& strategy) {
+  Actions actions, pending;  // sends that wait for the end
+  for (const Listed& l : list) {
+    const PipelineAction& a = l.action;
+    if (l.turn == Listed::Turn::send_gradient) pending.push_back({Does::let_gradient_go, a.stage, a.micro_batch});
+    if (l.turn != Listed::Turn::action) continue;
+    actions.push_back(a);
+    if (a.kind != Does::backward || a.stage * strategy.pipeline + rank + 1 == strategy.stages()) continue;
+    actions.push_back({Does::let_received_go, a.stage, a.micro_batch});
+    actions.push_back({Does::let_output_go, a.stage, a.micro_batch});
+  }
+  actions.insert(actions.end(), pending.begin(), pending.end());
+  return actions;
+}
+
+}  // namespace
+
+std::vector<Actions> looped_computations(const Strategy& strategy, std::int64_t micro_batches) {
+  const bool breadth = strategy.pipelining.schedule == PipelineSchedule::looped_bfs;
+  const auto stages = static_cast<std::int32_t>(strategy.pipelining.stages_each),
+             ranks = static_cast<std::int32_t>(strategy.pipeline), count = static_cast<std::int32_t>(micro_batches);
+  const std::int32_t in_round = breadth ? count : micro_batches_in_round(strategy, micro_batches);
+  std::vector<Actions> computed;
+  for (std::int32_t rank = 0; rank < ranks; ++rank)
+    computed.push_back(breadth ? breadth_first(stages, count) : interleaved(stages, count, rank, ranks, in_round));
+  return computed;
+}
+
+Actions looped_actions(const Strategy& strategy, std::int64_t micro_batches) {
+  std::vector<std::vector<Listed>> lists;
+  for (const Actions& computed : looped_computations(strategy, micro_batches))
+    lists.push_back(with_shards(computed, micro_batches));
+  lists = Sender(strategy, std::move(lists)).run();
+  const auto rank = static_cast<std::int32_t>(strategy.pipelining.stage);
+  return with_waits(lists[index(rank)], rank, strategy);
+}
+
+}  // namespace gpuplan

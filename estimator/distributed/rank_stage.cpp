@@ -1,0 +1,39 @@
+#include "estimator/distributed/rank_stage.h"
+
+#include <cstddef>
+
+namespace gpuplan {
+
+RankStage rank_stage(const Graph& graph, const MicroBatchSchedules& micro_batches, std::int64_t number,
+                     std::int64_t stages) {
+  RankStage stage;
+  stage.number = number;
+  stage.first = number == 0;
+  stage.last = number + 1 == stages;
+  const Schedule& any = micro_batches.schedules.front();
+  if (!stage.first) stage.states = buffer_of(graph, graph.inputs.front());
+  stage.output = any.output;
+  stage.loss = any.loss;
+  for (const BufferTensor& b : graph.named_buffers) stage.named_buffers.push_back(buffer_of(graph, b.tensor));
+  for (const Schedule& s : micro_batches.schedules)
+    stage.passes.push_back({phase_ranges(s), stage.last ? kNone : received_gradient(s), s.beside_results});
+  return stage;
+}
+
+RankStage moved_stage(RankStage stage, const JoinedPart& part) {
+  const auto move = [&](BufferId& b) { b = part.buffer(b); };
+  for (BufferId* const b : {&stage.states, &stage.output, &stage.loss}) move(*b);
+  for (BufferId& b : stage.named_buffers) move(b);
+  for (std::size_t p = 0; p < stage.passes.size(); ++p) {
+    RankStage::Pass& pass = stage.passes[p];
+    move(pass.received_gradient);
+    for (BufferId& b : pass.beside_results) move(b);
+    for (std::size_t phase = 0; phase < pass.steps.size(); ++phase) {
+      const std::int32_t by = part.steps[p][phase];
+      pass.steps[phase] = {pass.steps[phase].begin + by, pass.steps[phase].end + by};
+    }
+  }
+  return stage;
+}
+
+}  // namespace gpuplan
