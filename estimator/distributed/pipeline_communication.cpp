@@ -39,22 +39,16 @@ std::int64_t sent_on_bytes(const RankStep& step, const RankStage& stage) {
 
 std::vector<CommunicationRow> stage_rows(const RankStep& step, const Topology& topology) {
   std::vector<CommunicationRow> rows;
-  const auto add = [&](const CommunicationRow& row) {
-    const auto same = std::ranges::find(rows, row.what, &CommunicationRow::what);
-    if (same == rows.end()) return rows.push_back(row);
-    same->bytes = checked_add(same->bytes, row.bytes);
-    same->sent_bytes = checked_add(same->sent_bytes, row.sent_bytes);
-    same->seconds = same->seconds && row.seconds ? std::optional(*same->seconds + *row.seconds) : std::nullopt;
-  };
   const auto to_next = [&](std::int64_t number) { return link_to_next_stage(step.strategy, number, topology); };
   const std::int64_t parts = step.run.micro_batches;
   for (const RankStage& stage : step.stages)
     if (const std::int64_t bytes = sent_on_bytes(step, stage); bytes > 0)
-      add(neighbour_row("hidden states, to the next stage", bytes, parts, Phase::forward, to_next(stage.number)));
+      add_row(rows,
+              neighbour_row("hidden states, to the next stage", bytes, parts, Phase::forward, to_next(stage.number)));
   for (const RankStage& stage : step.stages)
     if (const std::int64_t bytes = received_bytes(step, stage); bytes > 0)
-      add(neighbour_row("their gradients, to the stage before", bytes, parts, Phase::backward,
-                        to_next(stage.number - 1)));
+      add_row(rows, neighbour_row("their gradients, to the stage before", bytes, parts, Phase::backward,
+                                  to_next(stage.number - 1)));
   return rows;
 }
 

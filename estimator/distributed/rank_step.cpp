@@ -335,9 +335,16 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
 }
 
 std::vector<CommunicationRow> communication(const RankStep& step, const Topology& topology) {
-  std::vector<CommunicationRow> rows = communication(step.graph, step.micro_batches.schedules.back(), step.units,
-                                                     step.strategy, step.run.micro_batches, topology);
-  if (step.pipeline.empty()) return rows;
+  std::vector<CommunicationRow> rows;
+  const auto of = [&](const RankStep& part, const GatherCounts* counts) {
+    return communication(part.graph, part.micro_batches.schedules.back(), part.units, part.strategy,
+                         part.run.micro_batches, topology, counts);
+  };
+  if (step.pipeline.empty()) return of(step, nullptr);
+  for (std::size_t s = 0; s < step.stages.size(); ++s) {
+    const GatherCounts counts = gather_counts(step.strategy, step.pipeline, static_cast<std::int32_t>(s));
+    for (const CommunicationRow& row : of(step.joined.empty() ? step : step.joined[s], &counts)) add_row(rows, row);
+  }
   const std::vector<CommunicationRow> more = stage_rows(step, topology);
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;
