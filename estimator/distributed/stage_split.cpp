@@ -43,13 +43,15 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t blocks, const Strategy& 
                      std::to_string(std::accumulate(each.begin(), each.end(), std::int64_t{0})) + "; there are " +
                      std::to_string(stages) + " stages and " + std::to_string(blocks) + " blocks",
                  "leave out split= to share the blocks evenly");
-  if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; }))
+  if (std::ranges::any_of(each, [](std::int64_t n) { return n < 1; })) {
+    const std::int64_t most = blocks / strategy.pipeline;  // stages a rank
+    const bool fewer = strategy.pipelining.stages_each > 1 && most > 0;
     refuse_split(
         "a stage without blocks: " + std::to_string(stages) + " stages of " + std::to_string(blocks) + " blocks",
-        strategy.pipelining.stages_each > 1
-            ? "fewer of --pp times --pp-schedule " + std::string(name_of(strategy.pipelining.schedule)) +
-                  ",stages=" + std::to_string(strategy.pipelining.stages_each)
+        fewer
+            ? "--pp-schedule " + std::string(name_of(strategy.pipelining.schedule)) + ",stages=" + std::to_string(most)
             : "--pp " + std::to_string(std::max<std::int64_t>(blocks, 1)) + " at the most");
+  }
   return each;
 }
 

@@ -82,13 +82,15 @@ class Engine:
         numbers = range(mesh["pp"].get_local_rank(), stages, ranks)
         self.first, self.last = 0 in numbers, stages - 1 in numbers
         config, loss = model.config, model.loss_function
-        if "tp" in kind:
-            in_parallel(model, mesh["tp"])
-        if "op" in kind:
-            by_operator(model, list(model.model.layers))
-        if "block" in kind:
-            model.gradient_checkpointing_enable()
-        self.modules = [Stage(copy.deepcopy(model) if each > 1 else model, stage, stages) for stage in numbers]
+        copies = [model, *(copy.deepcopy(model) for _ in numbers[1:])]
+        for part in copies:
+            if "tp" in kind:
+                in_parallel(part, mesh["tp"])
+            if "op" in kind:
+                by_operator(part, list(part.model.layers))
+            if "block" in kind:
+                part.gradient_checkpointing_enable()
+        self.modules = [Stage(part, stage, stages) for part, stage in zip(copies, numbers)]
         for module in self.modules:
             if "shards" in kind:
                 more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
@@ -98,14 +100,15 @@ class Engine:
             module.to_empty(device="cuda")
         micro_batches = kind.number("acc")
         hidden = (size, 1024, config.hidden_size)
-        more = {}
-        if "static" in kind:
-            tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
-            states = torch.empty(hidden, device="meta", requires_grad=True)
-            logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
-            more = {"input_args": tokens if self.first else states, "output_args": logits if self.last else states}
-        self.stages = [PipelineStage(module, stage, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **more)
-                       for module, stage in zip(self.modules, numbers)]
+        tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
+        states = torch.empty(hidden, device="meta", requires_grad=True)
+        logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
+
+        def stage_of(module, number):
+            more = {"input_args": tokens if module.first else states, "output_args": logits if module.last else states}
+            return PipelineStage(module, number, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **(more if "static" in kind else {}))
+
+        self.stages = [stage_of(module, number) for module, number in zip(self.modules, numbers)]
         chosen = SCHEDULES[next(name for name in kind.names if name in SCHEDULES)]
         several = issubclass(chosen, PipelineScheduleMulti)
         self.schedule = chosen(self.stages if several else self.stages[0], micro_batches,

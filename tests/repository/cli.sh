@@ -624,11 +624,22 @@ expect 0 '^  stage    1 of 4 · blocks 1 to 2 of 6 ' $piped 1f1b,split=torchtita
 expect 0 '^  pipeline of 4 stages, GPipe · FSDP2 · rank [0-9] of 8 ' $shared gpipe,outputs=drop --fsdp reshard=false
 expect 0 '"micro_batches_in_flight": 3' $piped 1f1b --rank 1 --format json
 expect 0 '"pipeline": null' zoo:lenet --batch 8 --gpus 2 --format json
-expect 2 '1f1b or gpipe, not "zb"' $piped zb
+looped="$cut --micro-batches 4 --gpus 3 --pp 3 --pp-schedule"
+expect 0 '^  pipeline of 6 stages, interleaved 1F1B · rank 0 of 3 · batch 8$' $looped interleaved1f1b --rank 0
+expect 0 '^  stages   1 and 4 of 6 · blocks 1 and 4 of 6 · up to 6 of 8 forwards held, of 4 micro-batches$' $looped interleaved1f1b,stages=2 --rank 1
+expect 0 '^  keeps    the outputs of all micro-batches' $looped loopedbfs --rank 2
+expect 0 'this rank does not wait for others' $looped loopedbfs
+expect 0 '"stage": 4' $looped interleaved1f1b --rank 1 --format json
+expect 0 'looped BFS · FSDP2 · rank 4 of 6 ' ${looped/--gpus 3/--gpus 6} loopedbfs,stages=2 --fsdp reshard=false --rank 4
+expect 2 'has one stage a rank' $piped 1f1b,stages=2
+expect 2 'must be at least 1|from 1 to' $looped interleaved1f1b,stages=0
+expect 2 'multiple of the number of rounds .2., but got 7' $cut --batch 7 --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
+expect 2 '--pp-schedule interleaved1f1b,stages=2' $looped interleaved1f1b,stages=3
+expect 2 '1f1b, gpipe, interleaved1f1b or loopedbfs, not "zb"' $piped zb
 expect 2 'split= has 2 numbers that add up to 3; there are 4 stages and 6 blocks' $piped 1f1b,split=1/2
 expect 2 'says outputs twice' $piped 1f1b,outputs=drop,outputs=keep
 expect 2 'outputs expects keep or drop' $piped 1f1b,outputs=x
-expect 2 'a stage without blocks: --pp 8 of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
+expect 2 'a stage without blocks: 8 stages of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
 expect 2 'must be greater than or equal to the number of stages' $cut --micro-batches 2 --gpus 4 --pp 4 --pp-schedule 1f1b
 expect 2 'from 0 to 3, not "4"' $piped 1f1b --rank 4
 expect 2 'without offloading' $shared 1f1b --fsdp offload=true
