@@ -626,14 +626,14 @@ expect 0 '"micro_batches_in_flight": 3' $piped 1f1b --rank 1 --format json
 expect 0 '"pipeline": null' zoo:lenet --batch 8 --gpus 2 --format json
 looped="$cut --micro-batches 4 --gpus 3 --pp 3 --pp-schedule"
 expect 0 '^  pipeline of 6 stages, interleaved 1F1B · rank 0 of 3 · batch 8$' $looped interleaved1f1b --rank 0
-expect 0 '^  stages   1 and 4 of 6 · blocks 1 and 4 of 6 · up to 6 of 8 forwards held, of 4 micro-batches$' $looped interleaved1f1b,stages=2 --rank 1
+expect 0 '^  stages   1 and 4 of 6 · blocks 1 and 4 of 6 · up to 7 of 8 forwards held, of 4 micro-batches$' $looped interleaved1f1b,stages=2 --rank 1
 expect 0 '^  keeps    the outputs of all micro-batches' $looped loopedbfs --rank 2
 expect 0 'this rank does not wait for others' $looped loopedbfs
 expect 0 '"stage": 4' $looped interleaved1f1b --rank 1 --format json
 expect 0 'looped BFS · FSDP2 · rank 4 of 6 ' ${looped/--gpus 3/--gpus 6} loopedbfs,stages=2 --fsdp reshard=false --rank 4
 expect 2 'has one stage a rank' $piped 1f1b,stages=2
 expect 2 'must be at least 1|from 1 to' $looped interleaved1f1b,stages=0
-expect 2 'multiple of the number of rounds .2., but got 7' $cut --batch 7 --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
+expect 2 'multiple of the number of rounds .2., but got 7' ${cut/--batch 8/--batch 7} --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
 expect 2 '--pp-schedule interleaved1f1b,stages=2' $looped interleaved1f1b,stages=3
 expect 2 '1f1b, gpipe, interleaved1f1b or loopedbfs, not "zb"' $piped zb
 expect 2 'split= has 2 numbers that add up to 3; there are 4 stages and 6 blocks' $piped 1f1b,split=1/2
