@@ -48,6 +48,15 @@ class PassRunner {
     run(steps);
     end(steps);
   }
+  /// Its steps from `from` to before `to`; kNone: from the first one, to the last one.
+  void run_part(Phase phase, std::int32_t from, std::int32_t to) {
+    const Range all = steps_of(phase).steps;
+    const Range steps{from == kNone ? all.begin : from, to == kNone ? all.end : to};
+    loop_.phase = phase;
+    if (from == kNone) readings_.count_kernels(steps_of(phase).kernels);
+    run(steps);
+    end(steps);
+  }
   /// Its first step alone, and the others.
   void run_first(Phase phase) {
     const Range steps = begin(phase);

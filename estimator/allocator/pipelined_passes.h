@@ -26,7 +26,8 @@ class PipelinedPasses {
     let_outputs_go();
     bool forward = true;
     for (const PipelineAction& action : loop_.rank->pipeline) {
-      if (forward && (action.kind == Kind::receive_gradient || action.kind == Kind::backward)) {
+      if (forward && (action.kind == Kind::receive_gradient || action.kind == Kind::backward ||
+                      action.kind == Kind::backward_input)) {
         record(Phase::forward);
         forward = false;
       }
@@ -63,7 +64,8 @@ class PipelinedPasses {
     first_back_.assign(stages().size(), kNone);
     gathered_.assign(stages().size(), 0);
     for (const PipelineAction& action : rank.pipeline)
-      if (std::int32_t& first = first_back_[index(action.stage)]; action.kind == Kind::backward && first == kNone)
+      if (std::int32_t& first = first_back_[index(action.stage)];
+          first == kNone && (action.kind == Kind::backward || action.kind == Kind::backward_input))
         first = action.micro_batch;
   }
 
@@ -113,6 +115,17 @@ class PipelinedPasses {
         copy_out();
         run_backward(kind);
         break;
+      case Kind::backward_input:
+        copy_out();
+        if (!stage().first) run_backward_of_input(kind);
+        break;
+      case Kind::backward_weight:
+        copy_out();
+        if (stage().first)
+          run_backward(kind);
+        else
+          run_backward_of_weights(kind);
+        break;
       case Kind::let_received_go: blocks_.release(pass().received_gradient); break;
       case Kind::let_gradient_go:
         for (const BufferId b : pass().beside_results) blocks_.release(b);
@@ -149,6 +162,21 @@ class PipelinedPasses {
     if (!of.first) return blocks_.release(of.states);
     for (const BufferId b : pass().beside_results)
       blocks_.release(b);  // of the graph, which what was sent no longer holds
+  }
+
+  // The loss is detached, and so is what the last stage returns: nothing but the micro-batch itself waits with it.
+  void run_backward_of_input(MicroBatch kind) {
+    const RankStage& of = stage();
+    const std::int32_t begun = passes_.begin_of(Phase::backward);
+    const std::int32_t from = of.last ? kNone : begun + 1;  // what the stage behind has sent is there
+    collectives_.turn_to(kind, Phase::backward, from == kNone ? begun : from);
+    passes_.run_part(Phase::backward, from, pass().weights_begin);
+    if (of.last && !returns_outputs() && of.output != kNone) blocks_.release(of.output);
+  }
+  void run_backward_of_weights(MicroBatch kind) {
+    collectives_.turn_to(kind, Phase::backward, pass().weights_begin);
+    passes_.run_part(Phase::backward, pass().weights_begin, kNone);
+    blocks_.release(stage().states);
   }
 
   void let_loss_go(std::size_t number) {

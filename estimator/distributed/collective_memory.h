@@ -38,7 +38,7 @@ struct CollectivePoint {
   Range events;  // of CollectiveMemory::events
 };
 
-/// Which micro-batch of a step; one alone is the first. inferring: that of shape_inference.h.
+/// Which micro-batch of a step; one alone is the first. inferring: that of pruned_graph.h.
 enum class MicroBatch : std::uint8_t { first, middle, last, inferring };
 constexpr std::size_t kMicroBatchKinds = 4;
 

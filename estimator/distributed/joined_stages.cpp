@@ -86,6 +86,7 @@ void take_alone(RankStep& rank, RankStep stage) {
   rank.graph = std::move(stage.graph);
   rank.micro_batches = std::move(stage.micro_batches);
   rank.inferring = std::move(stage.inferring);
+  rank.split = std::move(stage.split);
   rank.collectives = std::move(stage.collectives);
   rank.units = std::move(stage.units);
   rank.stages = std::move(stage.stages);

@@ -28,24 +28,37 @@ Actions breadth_first(std::int32_t stages, std::int32_t micro_batches) {
   return order;
 }
 
-// ScheduleInterleaved1F1B's, _get_1f1b_rank_ops: so many forwards ahead, and from then on one each in turn.
-// Micro-batches come in rounds, each of which passes all stages of the rank.
-Actions interleaved(std::int32_t stages, std::int32_t micro_batches, std::int32_t rank, std::int32_t ranks,
-                    std::int32_t in_round) {
-  const std::int32_t all = stages * micro_batches;
-  const std::int32_t ahead = std::min((stages - 1) * in_round + 2 * (ranks - 1 - rank), all);
-  std::vector<std::int32_t> forward(index(stages), 0), backward(index(stages), 0);
+struct Interleaving {
+  std::int32_t stages, micro_batches, rank, ranks, in_round;
+  bool splits;  // zero bubble: gradients of weights are computed apart
+};
+
+// _get_1f1b_rank_ops: so many forwards ahead, and from then on one each in turn. Micro-batches come in rounds, each of
+// which passes all stages of the rank. With zero bubble, fewer are ahead (multiply_factor of _get_warmup_ops), and
+// gradients of weights follow so many backwards later as there are ranks before.
+Actions interleaved(const Interleaving& n) {
+  const std::int32_t all = n.stages * n.micro_batches;
+  const std::int32_t each = n.splits ? 1 : 2;
+  const std::int32_t ahead = std::min((n.stages - 1) * n.in_round + each * (n.ranks - 1 - n.rank), all);
+  const auto stage_back = [&](std::int32_t i) { return n.stages - 1 - i / n.in_round % n.stages; };
+  std::vector<std::int32_t> forward(index(n.stages), 0), backward = forward, weights = forward;
+  std::int32_t weighed = 0;
   Actions order;
+  const auto weigh = [&] {
+    const std::int32_t s = stage_back(weighed++);
+    order.push_back({Does::backward_weight, s, weights[index(s)]++});
+  };
   for (std::int32_t i = 0; i < all + ahead; ++i) {
     if (i < all) {
-      const std::int32_t s = i / in_round % stages;
+      const std::int32_t s = i / n.in_round % n.stages;
       order.push_back({Does::forward, s, forward[index(s)]++});
     }
-    if (i >= ahead) {
-      const std::int32_t s = stages - 1 - (i - ahead) / in_round % stages;
-      order.push_back({Does::backward, s, backward[index(s)]++});
-    }
+    if (i < ahead) continue;
+    const std::int32_t s = stage_back(i - ahead);
+    order.push_back({n.splits ? Does::backward_input : Does::backward, s, backward[index(s)]++});
+    if (n.splits && i - ahead >= n.rank) weigh();
   }
+  while (n.splits && weighed < all) weigh();
   return order;
 }
 
@@ -57,12 +70,13 @@ std::int32_t micro_batches_in_round(const Strategy& strategy, std::int64_t micro
     return std::to_string(n);
   };
   const std::int64_t rounds = rounds_of(micro_batches);
+  const std::string name(name_of(strategy.pipelining.schedule));
+  const std::string title = splits_backward(strategy.pipelining.schedule) ? "Zero bubble" : "Interleaved 1F1B";
   if (micro_batches % rounds != 0)
-    throw Error(
-        "PyTorch refuses interleaved 1F1B with --micro-batches " + std::to_string(micro_batches) +
-            ": \"Interleaved 1F1B requires the number of microbatches to be a multiple of the number of rounds (" +
-            std::to_string(rounds) + "), but got " + std::to_string(micro_batches) + ".\"",
-        ErrorKind::usage)
+    throw Error("PyTorch refuses interleaved 1F1B with --micro-batches " + std::to_string(micro_batches) + ": \"" +
+                    title + " requires the number of microbatches to be a multiple of the number of rounds (" +
+                    std::to_string(rounds) + "), but got " + std::to_string(micro_batches) + ".\"",
+                ErrorKind::usage)
         .help("--micro-batches " + nearest(-1) + " or " + nearest(1));
   return static_cast<std::int32_t>(micro_batches / rounds);
 }
@@ -87,6 +101,9 @@ struct Listed {
   Turn turn = Turn::action;
 };
 
+bool ends_micro_batch(Does kind) { return kind == Does::backward || kind == Does::backward_weight; }
+bool sends_gradient(Does kind) { return kind == Does::backward || kind == Does::backward_input; }
+
 // _add_unshard_reshard and _add_reduce_grad.
 std::vector<Listed> with_shards(const Actions& computed, std::int64_t micro_batches) {
   std::vector<Listed> list;
@@ -106,7 +123,7 @@ std::vector<Listed> with_shards(const Actions& computed, std::int64_t micro_batc
     }
     list.push_back({computed[i]});
     const std::int32_t stage = computed[i].stage;
-    if (computed[i].kind != Does::backward || ++through[index(stage)] < micro_batches) continue;
+    if (!ends_micro_batch(computed[i].kind) || ++through[index(stage)] < micro_batches) continue;
     list.push_back({{Does::reduce, stage, 0}});
     list.push_back({{Does::reduce, stage, 0}, Listed::Turn::waits_for_reduction});
   }
@@ -150,14 +167,14 @@ class Sender {
     const std::int32_t stage = number(rank, a.stage);
     const auto has = [&](Does kind) { return received_[index(rank)].contains({kind, a.stage, a.micro_batch}); };
     if (a.kind == Does::forward) return stage == 0 || has(Does::receive);
-    if (a.kind == Does::backward) return stage + 1 == stages_ || has(Does::receive_gradient);
+    if (sends_gradient(a.kind)) return stage + 1 == stages_ || has(Does::receive_gradient);
     return true;
   }
 
   void send(std::int32_t rank, const PipelineAction& a) {
     const std::int32_t stage = number(rank, a.stage);
     if (a.kind == Does::forward && stage + 1 < stages_) send_to(stage + 1, rank, a, Does::receive, Listed::Turn::send);
-    if (a.kind == Does::backward && stage > 0)
+    if (sends_gradient(a.kind) && stage > 0)
       send_to(stage - 1, rank, a, Does::receive_gradient, Listed::Turn::send_gradient);
   }
   void send_to(std::int32_t stage, std::int32_t rank, const PipelineAction& a, Does kind, Listed::Turn turn) {
@@ -182,7 +199,7 @@ Actions with_waits(const std::vector<Listed>& list, std::int32_t rank, const Str
     if (l.turn == Listed::Turn::send_gradient) pending.push_back({Does::let_gradient_go, a.stage, a.micro_batch});
     if (l.turn != Listed::Turn::action) continue;
     actions.push_back(a);
-    if (a.kind != Does::backward || a.stage * strategy.pipeline + rank + 1 == strategy.stages()) continue;
+    if (!ends_micro_batch(a.kind) || a.stage * strategy.pipeline + rank + 1 == strategy.stages()) continue;
     actions.push_back({Does::let_received_go, a.stage, a.micro_batch});
     actions.push_back({Does::let_output_go, a.stage, a.micro_batch});
   }
@@ -199,7 +216,9 @@ std::vector<Actions> looped_computations(const Strategy& strategy, std::int64_t 
   const std::int32_t in_round = breadth ? count : micro_batches_in_round(strategy, micro_batches);
   std::vector<Actions> computed;
   for (std::int32_t rank = 0; rank < ranks; ++rank)
-    computed.push_back(breadth ? breadth_first(stages, count) : interleaved(stages, count, rank, ranks, in_round));
+    computed.push_back(
+        breadth ? breadth_first(stages, count)
+                : interleaved({stages, count, rank, ranks, in_round, splits_backward(strategy.pipelining.schedule)}));
   return computed;
 }
 

@@ -110,7 +110,7 @@ std::int64_t most_in_flight(std::span<const PipelineAction> actions) {
   std::int64_t now = 0, most = 0;
   for (const PipelineAction& action : actions) {
     if (action.kind == ActionKind::forward) most = std::max(most, ++now);
-    if (action.kind == ActionKind::backward) --now;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) --now;
   }
   return most;
 }

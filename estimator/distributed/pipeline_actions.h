@@ -21,7 +21,9 @@ struct PipelineAction {
     let_gradient_go,   // that of the hidden states has been sent
     unshard,           // FSDP2 gathers the stage
     reshard,           // and lets it go
-    reduce             // the gradients of all micro-batches
+    reduce,            // the gradients of all micro-batches
+    backward_input,    // the gradient of the hidden states alone; of the first stage nothing
+    backward_weight    // those of weights, and what the micro-batch was given goes
   };
   Kind kind = Kind::forward;
   std::int32_t stage = 0;  // which of the rank's

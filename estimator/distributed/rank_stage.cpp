@@ -16,7 +16,8 @@ RankStage rank_stage(const Graph& graph, const MicroBatchSchedules& micro_batche
   stage.loss = any.loss;
   for (const BufferTensor& b : graph.named_buffers) stage.named_buffers.push_back(buffer_of(graph, b.tensor));
   for (const Schedule& s : micro_batches.schedules)
-    stage.passes.push_back({phase_ranges(s), stage.last ? kNone : received_gradient(s), s.beside_results});
+    stage.passes.push_back(
+        {phase_ranges(s), stage.last ? kNone : received_gradient(s), s.beside_results, s.weights_begin});
   return stage;
 }
 
@@ -28,6 +29,7 @@ RankStage moved_stage(RankStage stage, const JoinedPart& part) {
     RankStage::Pass& pass = stage.passes[p];
     move(pass.received_gradient);
     for (BufferId& b : pass.beside_results) move(b);
+    if (pass.weights_begin != kNone) pass.weights_begin += part.steps[p][static_cast<std::size_t>(Phase::backward)];
     for (std::size_t phase = 0; phase < pass.steps.size(); ++phase) {
       const std::int32_t by = part.steps[p][phase];
       pass.steps[phase] = {pass.steps[phase].begin + by, pass.steps[phase].end + by};

@@ -16,6 +16,7 @@ struct RankStage {
     PhaseRanges steps;
     BufferId received_gradient = kNone;    // of the output; none on the last stage
     std::vector<BufferId> beside_results;  // Schedule's, of the stage
+    std::int32_t weights_begin = kNone;    // the same
   };
   std::int64_t number = 0;  // among all of the pipeline
   bool first = true, last = true;

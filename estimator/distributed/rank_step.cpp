@@ -12,13 +12,13 @@
 #include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
-#include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/stage_model.h"
 #include "estimator/distributed/tensor_plan.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/build.h"
 #include "estimator/graph/tensor_style.h"
+#include "estimator/schedule/pruned_graph.h"
 
 namespace gpuplan {
 
@@ -257,7 +257,11 @@ void schedule_step(RankStep& step, const RunConfig& computed, bool calls) {
   mark_partial_gradients(step.graph, step.run.tensor_ranks);
   refuse_batch_norm(step.graph, computed, step.strategy);
   if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
-  step.micro_batches = make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get());
+  // Without a gradient of what it is given, the first stage computes all at once, later.
+  if (computed.stage && !computed.stage->first && splits_backward(step.strategy.pipelining.schedule))
+    step.split = std::make_unique<SplitBackward>(split_backward(step.graph));
+  step.micro_batches =
+      make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get(), step.split.get());
   if (step.run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
     step.micro_batches.schedules.resize(1);
     if (calls) step.micro_batches.calls.resize(1);

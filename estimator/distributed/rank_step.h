@@ -18,6 +18,7 @@
 #include "estimator/graph/layer.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/schedule/micro_batch_schedules.h"
+#include "estimator/schedule/pruned_graph.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -35,8 +36,9 @@ struct RankStep {
   std::vector<PipelineAction> pipeline;
   std::vector<RankStage> stages;
   StagePart part;
-  std::unique_ptr<Graph> inferring;  // of the second schedule, which is run before the first step
-  std::vector<RankStep> joined;      // a step of each of several stages, which graph and schedules are made of
+  std::unique_ptr<Graph> inferring;      // of the second schedule, which is run before the first step
+  std::unique_ptr<SplitBackward> split;  // of the others, where backward is run in two parts
+  std::vector<RankStep> joined;          // a step of each of several stages, which graph and schedules are made of
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;
   std::vector<FsdpUnit> units;  // FSDP2's, as the last micro-batch runs them

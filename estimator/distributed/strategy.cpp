@@ -10,7 +10,8 @@ std::string_view name_of(DataParallel kind) {
 }
 
 std::string_view name_of(PipelineSchedule schedule) {
-  constexpr std::array<std::string_view, 5> kNames = {"formulas", "gpipe", "1f1b", "interleaved1f1b", "loopedbfs"};
+  constexpr std::array<std::string_view, 6> kNames = {"formulas",        "gpipe",     "1f1b",
+                                                      "interleaved1f1b", "loopedbfs", "interleavedzerobubble"};
   return kNames[static_cast<std::size_t>(schedule)];
 }
 

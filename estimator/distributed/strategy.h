@@ -29,10 +29,21 @@ struct PartitionSettings {
 
 /// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or
 /// torch.distributed.pipelining.
-enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b, interleaved_1f1b, looped_bfs };
+enum class PipelineSchedule : std::uint8_t {
+  formulas,
+  gpipe,
+  one_f_one_b,
+  interleaved_1f1b,
+  looped_bfs,
+  interleaved_zero_bubble
+};
 
 /// Those of several stages a rank, which are run as a list of actions (schedules.py, _PipelineScheduleRuntime).
 constexpr bool runs_actions(PipelineSchedule schedule) { return schedule >= PipelineSchedule::interleaved_1f1b; }
+/// Those that compute gradients of weights apart, later than what the stage before waits for.
+constexpr bool splits_backward(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::interleaved_zero_bubble;
+}
 
 std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
 

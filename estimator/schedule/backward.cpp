@@ -25,11 +25,12 @@ const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_ca
 /// The operations of torch.autograd's engine for one backward.
 class Engine {
  public:
-  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, const Schedule* first)
+  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, const Schedule* first,
+         std::vector<char> reached)
       : graph_(graph),
         run_(run),
         writer_(writer),
-        reached_(reached_nodes(graph)),
+        reached_(std::move(reached)),
         recompute_(graph, writer),
         host_(graph, writer),
         gradients_(graph, run, writer, kept, run.optimizer_in_backward ? nullptr : first, reached_),
@@ -38,6 +39,35 @@ class Engine {
   void run() {
     const Tensor& loss = tensor_of(graph_, graph_.loss);
     if (loss.producer == kNone) return;
+    run_from_loss();
+    gradients_.collect_gradients();
+  }
+
+  /// The gradients that came to a node's outputs.
+  using Arrived = std::vector<GradientTensor>;
+  /// To what the graph leads to; notes what comes to the nodes that `noted` names, and keeps it.
+  std::vector<Arrived> run_noting(const std::vector<char>& noted) {
+    noted_ = &noted;
+    arrived_.resize(graph_.nodes.size());
+    run_from_loss();
+    return std::move(arrived_);
+  }
+  /// Begins with what came to the group's nodes.
+  void run_group(const SplitBackward::Group& group, const std::vector<Arrived>& arrived) {
+    for (const NodeId n : group.from)
+      for (std::size_t k = 0; k < arrived[static_cast<std::size_t>(n)].size(); ++k) {
+        const GradientTensor& g = arrived[static_cast<std::size_t>(n)][k];
+        if (g.buffer == kNone) continue;
+        gradients_.refs(g.buffer) = 2;  // what was noted stays
+        gradients_.pending(n, static_cast<std::int32_t>(k)) = g;
+      }
+    for (auto n = group.nodes.rbegin(); n != group.nodes.rend(); ++n) run_node(*n);
+  }
+  void collect_gradients() { gradients_.collect_gradients(); }
+
+ private:
+  void run_from_loss() {
+    const Tensor& loss = tensor_of(graph_, graph_.loss);
     const BufferId scaled = run_.scales_gradients() ? scalar(Operator::mul, loss.buffer) : kNone;
     const BufferId root = scalar(Operator::ones_like, kNone);
     gradients_.refs(root) = 2;  // the engine's list of roots keeps it until backward returns
@@ -49,10 +79,8 @@ class Engine {
     writer_.mark("backward returns", kNone, Phase::backward);
     writer_.read(root);
     if (scaled != kNone) writer_.read(scaled);  // the argument of backward()
-    gradients_.collect_gradients();
   }
 
- private:
   // A value of the loss's size, computed from another one.
   BufferId scalar(Operator op, BufferId from) {
     const Tensor& loss = tensor_of(graph_, graph_.loss);
@@ -82,6 +110,7 @@ class Engine {
       any = any || values_[k].buffer != kNone;
     }
     if (!any) return;
+    if (noted_ != nullptr && (*noted_)[static_cast<std::size_t>(id)] != 0) note(id, outputs);
     recompute_.enter(id);
     hold_returned(n, outputs);
     if (run_.offload_saved && !recompute_.inside()) host_.enter(id);
@@ -99,6 +128,13 @@ class Engine {
       if (values_[k].buffer != kNone) --gradients_.refs(values_[k].buffer);
     for (std::size_t e = 0; e < results_.size(); ++e)
       gradients_.flow(edges_of(graph_, n)[e].input, results_[e], n.layer);
+  }
+
+  void note(NodeId id, std::size_t outputs) {
+    for (std::size_t k = 0; k < outputs; ++k) {
+      arrived_[static_cast<std::size_t>(id)].push_back(values_[k]);
+      if (values_[k].buffer != kNone) ++gradients_.refs(values_[k].buffer);
+    }
   }
 
   // What a kernel writes over a tensor that the forward left.
@@ -309,7 +345,82 @@ class Engine {
   NodeValues values_;
   std::vector<GradientTensor> results_;  // of the node, an edge each
   std::vector<BufferId> held_;           // gradients that a part that reenters autograd was given
+  const std::vector<char>* noted_ = nullptr;
+  std::vector<Arrived> arrived_;  // by node
   std::deque<Primitive>& sums_ = writer_.schedule().sums;
+};
+
+/// stage_backward_input() with retain_graph=True, so that nothing saved goes, and stage_backward_weight().
+class SplitWriter {
+ public:
+  SplitWriter(const Graph& graph, const SplitBackward& split, const RunConfig& run, StepWriter& writer,
+              std::vector<char>& kept, const Schedule* first)
+      : graph_(graph), split_(split), writer_(writer), reached_(reached_nodes(graph)), weighs_(graph.nodes.size(), 0) {
+    std::vector<char> noted(graph.nodes.size(), 0);
+    for (const SplitBackward::Group& g : split.groups) {
+      for (const NodeId n : g.from) noted[static_cast<std::size_t>(n)] = 1;
+      for (const NodeId n : g.nodes) weighs_[static_cast<std::size_t>(n)] = 1;
+    }
+    inputs_ = Engine(split.inputs, run, writer, kept, nullptr, reached_nodes(split.inputs)).run_noting(noted);
+    weights_.emplace(split.weights, run, writer, kept, first, weighs_);
+  }
+
+  // A group's names are bound anew when the next one begins; what they held goes then, and nodes with what they have
+  // saved that no later group leads to. The last gradient of a weight has a name until there is another one.
+  void write() {
+    writer_.mark("stage_backward_input returns", kNone, Phase::backward);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (reached_[n] != 0) read_saved(n);
+    Schedule& s = writer_.schedule();
+    s.weights_begin = static_cast<std::int32_t>(s.ops.size());
+    for (std::size_t g = 0; g < split_.groups.size(); ++g) {
+      writer_.mark("param_groups", kNone, Phase::backward);
+      if (g > 0) leave(g - 1);
+      const std::size_t before = s.ops.size();
+      weights_->run_group(split_.groups[g], inputs_);
+      name_last_gradient(before);
+    }
+    writer_.mark("stage_backward_weight returns", kNone, Phase::backward);
+    if (!split_.groups.empty()) leave(split_.groups.size() - 1);
+    if (named_ != kNone) writer_.read(named_);
+    weights_->collect_gradients();
+  }
+
+ private:
+  void read_saved(std::size_t node) {
+    const AutogradNode& n = graph_.nodes[node];
+    for (std::int32_t i = n.saved.begin; i < n.saved.end; ++i)
+      writer_.read(tensor_of(graph_, graph_.saved[static_cast<std::size_t>(i)]).buffer);
+  }
+
+  void leave(std::size_t group) {
+    for (const NodeId n : split_.groups[group].from)
+      for (const GradientTensor& g : inputs_[static_cast<std::size_t>(n)])
+        if (g.buffer != kNone) writer_.read(g.buffer);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (reached_[n] != 0 && weighs_[n] == 0 && split_.last_group[n] == static_cast<std::int32_t>(group))
+        read_saved(n);
+  }
+
+  // What was added last to the gradient that is there.
+  void name_last_gradient(std::size_t before) {
+    const Schedule& s = writer_.schedule();
+    if (s.ops.size() == before) return;
+    const BufferId named = named_;
+    const ScheduledOp& last = s.ops.back();
+    named_ = last.op == Operator::add_ ? s.reads[static_cast<std::size_t>(last.reads.end) - 1] : kNone;
+    if (named == kNone) return;
+    writer_.mark("dweights", kNone, Phase::backward);
+    writer_.read(named);
+  }
+
+  const Graph& graph_;
+  const SplitBackward& split_;
+  StepWriter& writer_;
+  std::vector<char> reached_, weighs_;  // by node; weighs_: one of a group's
+  std::vector<Engine::Arrived> inputs_;
+  std::optional<Engine> weights_;
+  BufferId named_ = kNone;
 };
 
 }  // namespace
@@ -331,7 +442,12 @@ std::vector<char> reached_nodes(const Graph& graph) {
 
 void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,
                      const Schedule* first) {
-  Engine(graph, run, writer, kept, first).run();
+  Engine(graph, run, writer, kept, first, reached_nodes(graph)).run();
+}
+
+void append_split_backward(const Graph& graph, const SplitBackward& split, const RunConfig& run, StepWriter& writer,
+                           std::vector<char>& kept, const Schedule* first) {
+  SplitWriter(graph, split, run, writer, kept, first).write();
 }
 
 }  // namespace gpuplan

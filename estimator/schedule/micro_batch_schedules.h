@@ -16,8 +16,10 @@ struct MicroBatchSchedules {
 };
 /// Which of them that is.
 constexpr std::size_t kInferringSchedule = 1;
-/// `calls`: otherwise MicroBatchSchedules::calls stays empty. `inferring`: of a stage (distributed/shape_inference.h).
+/// `calls`: otherwise MicroBatchSchedules::calls stays empty. `inferring`: of a stage (pruned_graph.h). `split`: of a
+/// stage whose backward is run in two parts.
 MicroBatchSchedules make_micro_batch_schedules(const Graph& graph, const RunConfig& run, const Gpu& gpu,
-                                               bool calls = true, const Graph* inferring = nullptr);
+                                               bool calls = true, const Graph* inferring = nullptr,
+                                               const SplitBackward* split = nullptr);
 
 }  // namespace gpuplan

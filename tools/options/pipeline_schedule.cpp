@@ -49,7 +49,8 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
                                                {{"1f1b", PipelineSchedule::one_f_one_b},
                                                 {"gpipe", PipelineSchedule::gpipe},
                                                 {"interleaved1f1b", PipelineSchedule::interleaved_1f1b},
-                                                {"loopedbfs", PipelineSchedule::looped_bfs}});
+                                                {"loopedbfs", PipelineSchedule::looped_bfs},
+                                                {"interleavedzerobubble", PipelineSchedule::interleaved_zero_bubble}});
   if (runs_actions(settings.schedule)) settings.stages_each = 2;  // as torchtitan's default
   std::vector<std::string> given;
   while (std::getline(parts, word, ',')) {

@@ -6,9 +6,9 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/pipeline_actions.h"
-#include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/stage_model.h"
 #include "estimator/plan/plan.h"
+#include "estimator/schedule/pruned_graph.h"
 #include "estimator/time/pipeline_time.h"
 #include "layers/catalog.h"
 #include "tools/options/run_options.h"
