@@ -252,11 +252,25 @@ struct StageMaker {
   }
 };
 
+// stage_backward_input() and stage_backward_weight() run a backward twice.
+void refuse_checkpoints(const Graph& graph) {
+  if (graph.checkpoints.empty()) return;
+  const bool selective = graph.checkpoints.front().selective;
+  throw Error(selective
+                  ? "PyTorch refuses --checkpoint op where backward is split: \"Trying to backward an extra time. You "
+                    "are only allowed to backward once on any region computed under selective activation "
+                    "checkpoint.\""
+                  : "checkpoints are not planned where backward is split: each part of it runs them again",
+              ErrorKind::usage)
+      .help("--checkpoint none, or --pp-schedule interleaved1f1b");
+}
+
 // The schedules of a graph, and what several GPUs make of them.
 void schedule_step(RankStep& step, const RunConfig& computed, bool calls) {
   mark_partial_gradients(step.graph, step.run.tensor_ranks);
   refuse_batch_norm(step.graph, computed, step.strategy);
   if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
+  if (splits_backward(step.strategy.pipelining.schedule)) refuse_checkpoints(step.graph);
   // Without a gradient of what it is given, the first stage computes all at once, later.
   if (computed.stage && !computed.stage->first && splits_backward(step.strategy.pipelining.schedule))
     step.split = std::make_unique<SplitBackward>(split_backward(step.graph));

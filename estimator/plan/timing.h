@@ -39,9 +39,10 @@ struct Roof {
   double flops_per_second = 0;
 };
 
-/// Of a pipeline's stage, in all micro-batches; forward: also the loss.
+/// Of a pipeline's stage, in all micro-batches; forward: also the loss; weight: the gradients of weights, where they
+/// are computed apart from the rest of backward.
 struct StageTime {
-  double forward_seconds = 0, backward_seconds = 0;
+  double forward_seconds = 0, backward_seconds = 0, weight_seconds = 0;
 };
 
 struct StepTime {

@@ -26,14 +26,14 @@ const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_ca
 class Engine {
  public:
   Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, const Schedule* first,
-         std::vector<char> reached)
+         std::vector<char> reached, bool converts_each = false)
       : graph_(graph),
         run_(run),
         writer_(writer),
         reached_(std::move(reached)),
         recompute_(graph, writer),
         host_(graph, writer),
-        gradients_(graph, run, writer, kept, run.optimizer_in_backward ? nullptr : first, reached_),
+        gradients_(graph, run, writer, kept, run.optimizer_in_backward ? nullptr : first, reached_, converts_each),
         values_(graph) {}
 
   void run() {
@@ -362,7 +362,7 @@ class SplitWriter {
       for (const NodeId n : g.nodes) weighs_[static_cast<std::size_t>(n)] = 1;
     }
     inputs_ = Engine(split.inputs, run, writer, kept, nullptr, reached_nodes(split.inputs)).run_noting(noted);
-    weights_.emplace(split.weights, run, writer, kept, first, weighs_);
+    weights_.emplace(split.weights, run, writer, kept, first, weighs_, true);
   }
 
   // A group's names are bound anew when the next one begins; what they held goes then, and nodes with what they have

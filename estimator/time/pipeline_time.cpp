@@ -28,8 +28,7 @@ class Ranks {
       const std::vector<std::int64_t> numbers = stages_of_rank(of_rank);
       Rank& rank = ranks_.emplace_back();
       for (const PipelineAction& a : pipeline_actions(of_rank, micro_batches))
-        if (a.kind == Kind::forward || a.kind == Kind::backward)
-          rank.computed.push_back({index(numbers[index(a.stage)]), index(a.micro_batch), a.kind == Kind::forward});
+        if (computes(a.kind)) rank.computed.push_back({index(numbers[index(a.stage)]), index(a.micro_batch), a.kind});
     }
   }
 
@@ -48,7 +47,7 @@ class Ranks {
  private:
   struct Computation {
     std::size_t stage, micro_batch;
-    bool forward;
+    Kind kind;
   };
   struct Rank {
     std::vector<Computation> computed;
@@ -59,13 +58,30 @@ class Ranks {
     Ends forward, backward;
   };
 
+  static bool computes(Kind kind) {
+    return kind == Kind::forward || kind == Kind::backward || kind == Kind::backward_input ||
+           kind == Kind::backward_weight;
+  }
+
   // When what it needs is there; nothing: it has not been computed.
   std::optional<double> ready(const Computation& c) const {
-    if (c.forward ? c.stage == 0 : c.stage + 1 == stages_.size()) return 0;
+    const bool forward = c.kind == Kind::forward;
+    if (c.kind == Kind::backward_weight || (forward ? c.stage == 0 : c.stage + 1 == stages_.size())) return 0;
     const std::optional<double>& end =
-        c.forward ? stages_[c.stage - 1].forward[c.micro_batch] : stages_[c.stage + 1].backward[c.micro_batch];
+        forward ? stages_[c.stage - 1].forward[c.micro_batch] : stages_[c.stage + 1].backward[c.micro_batch];
     if (!end) return std::nullopt;
-    return *end + seconds_[c.forward ? c.stage - 1 : c.stage].send;
+    return *end + seconds_[forward ? c.stage - 1 : c.stage].send;
+  }
+
+  // The first stage computes all of backward with the gradients of weights.
+  double seconds_of(const Computation& c) const {
+    const StageSeconds& s = seconds_[c.stage];
+    switch (c.kind) {
+      case Kind::forward: return s.forward;
+      case Kind::backward_input: return c.stage == 0 ? 0 : s.backward;
+      case Kind::backward_weight: return c.stage == 0 ? s.backward : s.weight;
+      default: return s.backward;
+    }
   }
 
   bool advance(Rank& rank) {
@@ -73,8 +89,9 @@ class Ranks {
     const Computation& c = rank.computed[rank.next];
     const std::optional<double> from = ready(c);
     if (!from) return false;
-    rank.now = std::max(rank.now, *from) + (c.forward ? seconds_[c.stage].forward : seconds_[c.stage].backward);
-    (c.forward ? stages_[c.stage].forward : stages_[c.stage].backward)[c.micro_batch] = rank.now;
+    rank.now = std::max(rank.now, *from) + seconds_of(c);
+    if (c.kind != Kind::backward_weight)
+      (c.kind == Kind::forward ? stages_[c.stage].forward : stages_[c.stage].backward)[c.micro_batch] = rank.now;
     ++rank.next;
     return true;
   }

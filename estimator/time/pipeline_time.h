@@ -11,6 +11,7 @@ namespace gpuplan {
 
 struct StageSeconds {
   double forward = 0, backward = 0;  // of one micro-batch
+  double weight = 0;                 // the same of its gradients of weights, where they are computed apart
   double send = 0;                   // of a micro-batch's hidden states to the next stage, and of their gradient back
 };
 

@@ -99,12 +99,20 @@ class StepClock {
     }
     return s;
   }
-  void close_phase(Phase phase, std::size_t stage) {
+  void close_phase(Phase phase, std::size_t stage, bool of_weights) {
     const double since = closed_;
     close_row(row_of(phase));
     if (stage >= stages_.size()) return;
     StageTime& time = time_.stages[stage];
-    (phase == Phase::backward ? time.backward_seconds : time.forward_seconds) += closed_ - since;
+    (phase != Phase::backward ? time.forward_seconds
+     : of_weights             ? time.weight_seconds
+                              : time.backward_seconds) += closed_ - since;
+  }
+  // Whether the step of backward computes gradients of weights apart.
+  bool is_of_weights(std::size_t stage, std::size_t pass, Phase phase, std::int32_t step) const {
+    if (stage >= stages_.size() || phase != Phase::backward) return false;
+    const std::int32_t begin = stages_[stage].passes[pass].weights_begin;
+    return begin != kNone && step >= begin;
   }
 
   void forward_and_backward(const MicroBatchSchedules& micro_batches, std::size_t pass) {
@@ -113,19 +121,22 @@ class StepClock {
     auto call = calls.calls.begin();
     Phase phase = Phase::forward;
     std::size_t stage = 0;
+    bool of_weights = false;
     works_.assign(schedule.ops.size(), {});
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.ops.size()); ++i) {
       const ScheduledOp& step = schedule.ops[index(i)];
       const std::size_t of = stages_.empty() ? 0 : stage_of(pass, step.phase, i);
-      if (step.phase != phase || of != stage) close_phase(phase, stage);
+      const bool weighs = is_of_weights(of, pass, step.phase, i);
+      if (step.phase != phase || of != stage || weighs != of_weights) close_phase(phase, stage, of_weights);
       phase = step.phase;
       stage = of;
+      of_weights = weighs;
       while (call != calls.calls.end() && call->step < i) ++call;
       if (step.what != nullptr && call != calls.calls.end() && call->step == i)
         works_[index(i)] = operation(step, known(schedule, i, *call, calls));
     }
     accumulations_.clear();
-    close_phase(phase, stage);
+    close_phase(phase, stage, of_weights);
   }
 
   // What an operation does is the same in every micro-batch.

@@ -1,7 +1,7 @@
 """A stage of torch.distributed.pipelining for several_gpus.py, of the models of transformers.
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
-can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b and loopedbfs with stagesN (so many stages a rank), accN (so many
+can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs and interleavedzerobubble with stagesN (so many stages a rank), accN (so many
 micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
@@ -14,6 +14,7 @@ import copy
 import gc
 import itertools
 import pickle
+import time
 
 import torch
 import torch.distributed as dist
@@ -153,4 +154,5 @@ class Engine:
             self.schedule.step(*inputs, return_outputs=self.returns)
         for stage in self.stages:
             del stage.get_bwd_recv_ops, stage.backward_one_chunk
+        time.sleep(0.1)  # the thread that ran the last autograd.grad() may hold its results a little longer than who asked for them
         meter("backward")

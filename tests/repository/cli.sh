@@ -635,7 +635,10 @@ expect 2 'has one stage a rank' $piped 1f1b,stages=2
 expect 2 'must be at least 1|from 1 to' $looped interleaved1f1b,stages=0
 expect 2 'multiple of the number of rounds .2., but got 7' ${cut/--batch 8/--batch 7} --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
 expect 2 '--pp-schedule interleaved1f1b,stages=2' $looped interleaved1f1b,stages=3
-expect 2 '1f1b, gpipe, interleaved1f1b or loopedbfs, not "zb"' $piped zb
+expect 2 '1f1b, gpipe, interleaved1f1b, loopedbfs or interleavedzerobubble, not "zb"' $piped zb
+expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
+expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op
+expect 2 'checkpoints are not planned' $looped interleavedzerobubble --checkpoint block
 expect 2 'split= has 2 numbers that add up to 3; there are 4 stages and 6 blocks' $piped 1f1b,split=1/2
 expect 2 'says outputs twice' $piped 1f1b,outputs=drop,outputs=keep
 expect 2 'outputs expects keep or drop' $piped 1f1b,outputs=x

@@ -32,7 +32,9 @@ std::optional<RankSeconds> seconds_of(const PlannedReport& planned, const Topolo
   for (std::size_t s = 0; s < step.stages.size(); ++s) {
     const StageTime& of = time.stages[s];
     StageSeconds& stage = seconds.stages.emplace_back();
-    stage = {.forward = of.forward_seconds / parts, .backward = of.backward_seconds / parts};
+    stage = {.forward = of.forward_seconds / parts,
+             .backward = of.backward_seconds / parts,
+             .weight = of.weight_seconds / parts};
     const std::optional<Link> link = link_to_next_stage(step.strategy, step.stages[s].number, topology);
     const auto bytes = static_cast<double>(sent_on_bytes(step, step.stages[s]));
     if (link && bytes > 0) stage.send = ring_seconds(Collective::send, bytes, 2, *link);

@@ -9,7 +9,7 @@ namespace gpuplan {
 /// The help of --pp-schedule.
 constexpr const char* kPipelineHelp =
     "Stages as torch.distributed.pipelining runs them, of any model with blocks: its schedule, stages=2 (of each rank; "
-    "interleaved1f1b, loopedbfs), outputs=drop (return_outputs=False), split=5/4/4/3 (blocks of each stage; "
+    "not of 1f1b and gpipe), outputs=drop (return_outputs=False), split=5/4/4/3 (blocks of each stage; "
     "torchtitan: as that shares them)";
 
 /// "interleaved1f1b,stages=2,outputs=drop,split=5/4/4/3" into a strategy, and --rank, which counts the GPUs of all
