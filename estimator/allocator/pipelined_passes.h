@@ -105,6 +105,7 @@ class PipelinedPasses {
         copy_out();
         run_all(Phase::forward, kind);
         run_all(Phase::loss, kind);
+        hand_on_output(action);
         break;
       case Kind::let_output_go: blocks_.release(stage().loss); break;
       case Kind::receive_gradient:
@@ -118,6 +119,7 @@ class PipelinedPasses {
       case Kind::backward_input:
         copy_out();
         if (!stage().first) run_backward_of_input(kind);
+        hand_back_gradient(action);
         break;
       case Kind::backward_weight:
         copy_out();
@@ -164,6 +166,27 @@ class PipelinedPasses {
       blocks_.release(b);  // of the graph, which what was sent no longer holds
   }
 
+  // The next stage, where the same rank has it, is given the output itself (set_local_fwd_input), and the one before
+  // the gradient, which what was given holds as its own, too (set_local_bwd_input; stage_backward_input).
+  bool is_local(std::size_t stage) const {
+    return stage > 0 && stage < stages().size() && stages()[stage - 1].number + 1 == stages()[stage].number;
+  }
+  void hand_on_output(const PipelineAction& action) {
+    const auto next = static_cast<std::size_t>(action.stage) + 1;
+    if (!is_local(next)) return;
+    const BlockId output = blocks_.share(stage().loss, stages()[next].states);
+    turn_to_stage(next, static_cast<std::size_t>(action.micro_batch));
+    blocks_.place(stage().states, output);
+  }
+  void hand_back_gradient(const PipelineAction& action) {
+    const auto from = static_cast<std::size_t>(action.stage);
+    if (!is_local(from)) return;
+    const BufferId received = stages()[from - 1].passes[loop_.pass].received_gradient;
+    const BlockId gradient = blocks_.share(pass().states_gradient, received);
+    turn_to_stage(from - 1, static_cast<std::size_t>(action.micro_batch));
+    blocks_.place(received, gradient);
+  }
+
   // The loss is detached, and so is what the last stage returns: nothing but the micro-batch itself waits with it.
   void run_backward_of_input(MicroBatch kind) {
     const RankStage& of = stage();
@@ -177,6 +200,7 @@ class PipelinedPasses {
     collectives_.turn_to(kind, Phase::backward, pass().weights_begin);
     passes_.run_part(Phase::backward, pass().weights_begin, kNone);
     blocks_.release(stage().states);
+    if (is_local(loop_.stage)) blocks_.release(pass().states_gradient);
   }
 
   void let_loss_go(std::size_t number) {

@@ -1,6 +1,7 @@
 #include "estimator/distributed/looped_actions.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <tuple>
@@ -8,6 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/stage_split.h"
 
 namespace gpuplan {
 namespace {
@@ -59,6 +61,47 @@ Actions interleaved(const Interleaving& n) {
     if (n.splits && i - ahead >= n.rank) weigh();
   }
   while (n.splits && weighed < all) weigh();
+  return order;
+}
+
+// ScheduleZBVZeroBubble._calculate_single_rank_operations, as if there were micro-batches enough to fill the pipeline.
+Actions there_and_back(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches) {
+  const std::int32_t full = std::max(2 * ranks - 1, micro_batches);
+  Actions order;
+  std::array<std::int32_t, 2> forward{}, backward{}, weighed{};  // by stage
+  const auto add = [&](Does kind, std::int32_t stage, std::array<std::int32_t, 2>& count) {
+    const std::int32_t m = count[index(stage)]++;
+    if (m < micro_batches) order.push_back({kind, stage, m});
+  };
+  const auto run_forward = [&](std::int32_t stage) { add(Does::forward, stage, forward); };
+  const auto run_backward = [&](std::int32_t stage) { add(Does::backward_input, stage, backward); };
+  const auto weigh = [&](std::int32_t stage) { add(Does::backward_weight, stage, weighed); };
+  const auto run_back = [&](std::int32_t stage) {
+    run_backward(stage);
+    weigh(stage);
+  };
+  for (std::int32_t i = 0; i < 2 * (ranks - rank) - 1; ++i) run_forward(0);
+  for (std::int32_t i = 0; i < rank; ++i) {
+    run_forward(1);
+    run_forward(0);
+  }
+  for (std::int32_t i = 0; i < ranks - rank; ++i) {
+    run_forward(1);
+    run_back(1);
+  }
+  while (forward[1] < forward[0] || forward[0] < full) {
+    if (forward[0] < full) run_forward(0);
+    run_back(0);
+    run_forward(1);
+    run_back(1);
+  }
+  for (std::int32_t i = 0; i < rank; ++i) {
+    run_backward(0);
+    run_backward(1);
+  }
+  for (std::int32_t i = 0; i < ranks - rank; ++i) run_back(0);
+  for (const std::int32_t stage : {1, 0})
+    while (weighed[index(stage)] < backward[index(stage)]) weigh(stage);
   return order;
 }
 
@@ -131,75 +174,85 @@ std::vector<Listed> with_shards(const Actions& computed, std::int64_t micro_batc
   return list;
 }
 
+std::vector<std::vector<std::int64_t>> numbers_of_ranks(Strategy strategy) {
+  std::vector<std::vector<std::int64_t>> numbers;
+  for (strategy.pipelining.stage = 0; strategy.pipelining.stage < strategy.pipeline; ++strategy.pipelining.stage)
+    numbers.push_back(stages_of_rank(strategy));
+  return numbers;
+}
+
 /// _add_send_recv: who sends puts the receive into the list of who is sent to, and ranks go on in turns.
 class Sender {
  public:
   Sender(const Strategy& strategy, std::vector<std::vector<Listed>> to_do)
-      : ranks_(static_cast<std::int32_t>(strategy.pipeline)),
-        stages_(static_cast<std::int32_t>(strategy.stages())),
+      : strategy_(strategy),
+        numbers_(numbers_of_ranks(strategy)),
         to_do_(std::move(to_do)),
         done_(to_do_.size()),
         next_(to_do_.size(), 0),
-        received_(to_do_.size()) {}
+        there_(to_do_.size()) {}
 
   std::vector<std::vector<Listed>> run() {
     for (bool more = true; more;) {
       more = false;
-      for (std::int32_t rank = 0; rank < ranks_; ++rank) more = go_on(rank) || more;
+      for (std::size_t rank = 0; rank < to_do_.size(); ++rank) more = go_on(rank) || more;
     }
     return std::move(done_);
   }
 
  private:
-  std::int32_t number(std::int32_t rank, std::int32_t stage) const { return stage * ranks_ + rank; }
-
-  bool go_on(std::int32_t rank) {
-    if (next_[index(rank)] == to_do_[index(rank)].size()) return false;
-    const Listed& next = to_do_[index(rank)][next_[index(rank)]];
-    if (next.turn == Listed::Turn::action && !is_ready(rank, next.action)) return false;
-    ++next_[index(rank)];
-    done_[index(rank)].push_back(next);
-    if (next.turn == Listed::Turn::action) send(rank, next.action);
+  bool go_on(std::size_t rank) {
+    if (next_[rank] == to_do_[rank].size()) return false;
+    const Listed& next = to_do_[rank][next_[rank]];
+    const bool acts = next.turn == Listed::Turn::action;
+    if (acts && !is_ready(rank, next.action)) return false;
+    ++next_[rank];
+    done_[rank].push_back(next);
+    if (!acts) return true;
+    const std::int64_t stage = numbers_[rank][index(next.action.stage)];
+    if (next.action.kind == Does::forward && stage + 1 < strategy_.stages())
+      hand_on(rank, stage + 1, next.action, Does::receive, Listed::Turn::send);
+    if (sends_gradient(next.action.kind) && stage > 0)
+      hand_on(rank, stage - 1, next.action, Does::receive_gradient, Listed::Turn::send_gradient);
     return true;
   }
 
-  bool is_ready(std::int32_t rank, const PipelineAction& a) const {
-    const std::int32_t stage = number(rank, a.stage);
-    const auto has = [&](Does kind) { return received_[index(rank)].contains({kind, a.stage, a.micro_batch}); };
+  bool is_ready(std::size_t rank, const PipelineAction& a) const {
+    const std::int64_t stage = numbers_[rank][index(a.stage)];
+    const auto has = [&](Does kind) { return there_[rank].contains({kind, a.stage, a.micro_batch}); };
     if (a.kind == Does::forward) return stage == 0 || has(Does::receive);
-    if (sends_gradient(a.kind)) return stage + 1 == stages_ || has(Does::receive_gradient);
+    if (sends_gradient(a.kind)) return stage + 1 == strategy_.stages() || has(Does::receive_gradient);
     return true;
   }
 
-  void send(std::int32_t rank, const PipelineAction& a) {
-    const std::int32_t stage = number(rank, a.stage);
-    if (a.kind == Does::forward && stage + 1 < stages_) send_to(stage + 1, rank, a, Does::receive, Listed::Turn::send);
-    if (sends_gradient(a.kind) && stage > 0)
-      send_to(stage - 1, rank, a, Does::receive_gradient, Listed::Turn::send_gradient);
-  }
-  void send_to(std::int32_t stage, std::int32_t rank, const PipelineAction& a, Does kind, Listed::Turn turn) {
-    done_[index(rank)].push_back({a, turn});
-    const PipelineAction receive{kind, stage / ranks_, a.micro_batch};
-    done_[index(stage % ranks_)].push_back({receive});
-    received_[index(stage % ranks_)].insert({kind, receive.stage, receive.micro_batch});
+  // To a stage of another rank by a message, to one of the same rank at once.
+  void hand_on(std::size_t rank, std::int64_t stage, const PipelineAction& a, Does kind, Listed::Turn turn) {
+    const std::size_t to = index(strategy_.place_of(stage));
+    const auto own = static_cast<std::int32_t>(std::ranges::find(numbers_[to], stage) - numbers_[to].begin());
+    there_[to].insert({kind, own, a.micro_batch});
+    if (to == rank) return;
+    done_[rank].push_back({a, turn});
+    done_[to].push_back({{kind, own, a.micro_batch}});
   }
 
-  std::int32_t ranks_, stages_;
+  const Strategy& strategy_;
+  std::vector<std::vector<std::int64_t>> numbers_;  // of each rank's stages
   std::vector<std::vector<Listed>> to_do_, done_;
   std::vector<std::size_t> next_;
-  std::vector<std::set<std::tuple<Does, std::int32_t, std::int32_t>>> received_;
+  std::vector<std::set<std::tuple<Does, std::int32_t, std::int32_t>>> there_;  // what a rank has been handed
 };
 
 // _add_wait_send: hidden states are waited for once the micro-batch is back, their gradients when all else is done.
 // What backward was given goes when it returns.
-Actions with_waits(const std::vector<Listed>& list, std::int32_t rank, const Strategy& strategy) {
+Actions with_waits(const std::vector<Listed>& list, const Strategy& strategy) {
+  const std::vector<std::int64_t> numbers = stages_of_rank(strategy);
   Actions actions, pending;  // sends that wait for the end
   for (const Listed& l : list) {
     const PipelineAction& a = l.action;
     if (l.turn == Listed::Turn::send_gradient) pending.push_back({Does::let_gradient_go, a.stage, a.micro_batch});
     if (l.turn != Listed::Turn::action) continue;
     actions.push_back(a);
-    if (!ends_micro_batch(a.kind) || a.stage * strategy.pipeline + rank + 1 == strategy.stages()) continue;
+    if (!ends_micro_batch(a.kind) || numbers[index(a.stage)] + 1 == strategy.stages()) continue;
     actions.push_back({Does::let_received_go, a.stage, a.micro_batch});
     actions.push_back({Does::let_output_go, a.stage, a.micro_batch});
   }
@@ -210,15 +263,19 @@ Actions with_waits(const std::vector<Listed>& list, std::int32_t rank, const Str
 }  // namespace
 
 std::vector<Actions> looped_computations(const Strategy& strategy, std::int64_t micro_batches) {
-  const bool breadth = strategy.pipelining.schedule == PipelineSchedule::looped_bfs;
+  const PipelineSchedule schedule = strategy.pipelining.schedule;
   const auto stages = static_cast<std::int32_t>(strategy.pipelining.stages_each),
              ranks = static_cast<std::int32_t>(strategy.pipeline), count = static_cast<std::int32_t>(micro_batches);
-  const std::int32_t in_round = breadth ? count : micro_batches_in_round(strategy, micro_batches);
+  const bool rounds = schedule != PipelineSchedule::looped_bfs && schedule != PipelineSchedule::zbv;
+  const std::int32_t in_round = rounds ? micro_batches_in_round(strategy, micro_batches) : 0;
   std::vector<Actions> computed;
-  for (std::int32_t rank = 0; rank < ranks; ++rank)
-    computed.push_back(
-        breadth ? breadth_first(stages, count)
-                : interleaved({stages, count, rank, ranks, in_round, splits_backward(strategy.pipelining.schedule)}));
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    if (rounds)
+      computed.push_back(interleaved({stages, count, rank, ranks, in_round, splits_backward(schedule)}));
+    else
+      computed.push_back(schedule == PipelineSchedule::zbv ? there_and_back(rank, ranks, count)
+                                                           : breadth_first(stages, count));
+  }
   return computed;
 }
 
@@ -227,8 +284,7 @@ Actions looped_actions(const Strategy& strategy, std::int64_t micro_batches) {
   for (const Actions& computed : looped_computations(strategy, micro_batches))
     lists.push_back(with_shards(computed, micro_batches));
   lists = Sender(strategy, std::move(lists)).run();
-  const auto rank = static_cast<std::int32_t>(strategy.pipelining.stage);
-  return with_waits(lists[index(rank)], rank, strategy);
+  return with_waits(lists[index(strategy.pipelining.stage)], strategy);
 }
 
 }  // namespace gpuplan

@@ -21,7 +21,7 @@ CommunicationRow neighbour_row(std::string_view what, std::int64_t bytes, std::i
 
 std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t stage, const Topology& topology) {
   const std::int64_t width = strategy.ranks() * strategy.tensor, node = topology.gpus_per_node;
-  const auto gpu_of = [&](std::int64_t s) { return s % strategy.pipeline * width + strategy.rank * strategy.tensor; };
+  const auto gpu_of = [&](std::int64_t s) { return strategy.place_of(s) * width + strategy.rank * strategy.tensor; };
   if (gpu_of(stage) / node == gpu_of(stage + 1) / node) return topology.within_node;
   if (!topology.between_nodes) return std::nullopt;
   Link link = *topology.between_nodes;
@@ -30,10 +30,12 @@ std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t st
 }
 
 std::int64_t received_bytes(const RankStep& step, const RankStage& stage) {
+  if (!stage.first && step.strategy.place_of(stage.number - 1) == step.strategy.pipelining.stage) return 0;
   return stage.first ? 0 : step.schedule().buffers[index(stage.states)].bytes;
 }
 
 std::int64_t sent_on_bytes(const RankStep& step, const RankStage& stage) {
+  if (!stage.last && step.strategy.place_of(stage.number + 1) == step.strategy.pipelining.stage) return 0;
   return stage.last ? 0 : step.schedule().buffers[index(stage.loss)].bytes;
 }
 

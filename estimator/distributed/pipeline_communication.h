@@ -20,7 +20,8 @@ std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t st
 /// pipeline_time.h's.
 std::vector<CommunicationRow> stage_rows(const RankStep& step, const Topology& topology);
 
-/// Bytes of a micro-batch's hidden states, as they come to the stage and as they leave it; 0 where they do not.
+/// Bytes of a micro-batch's hidden states, as they come to the stage and as they leave it; 0 where they do not, as
+/// from a stage of the same rank.
 std::int64_t received_bytes(const RankStep& step, const RankStage& stage);
 std::int64_t sent_on_bytes(const RankStep& step, const RankStage& stage);
 

@@ -1,6 +1,9 @@
 #include "estimator/distributed/rank_stage.h"
 
+#include <algorithm>
 #include <cstddef>
+
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 
@@ -15,9 +18,15 @@ RankStage rank_stage(const Graph& graph, const MicroBatchSchedules& micro_batche
   stage.output = any.output;
   stage.loss = any.loss;
   for (const BufferTensor& b : graph.named_buffers) stage.named_buffers.push_back(buffer_of(graph, b.tensor));
+  // The gradient of a leaf is the only one that backward makes of what goes with the graph.
+  const auto of_backward = [&](const Schedule& s) {
+    const auto made =
+        std::ranges::find_if(s.beside_results, [&](BufferId b) { return index(b) >= graph.buffers.size(); });
+    return stage.first || made == s.beside_results.end() ? kNone : *made;
+  };
   for (const Schedule& s : micro_batches.schedules)
-    stage.passes.push_back(
-        {phase_ranges(s), stage.last ? kNone : received_gradient(s), s.beside_results, s.weights_begin});
+    stage.passes.push_back({phase_ranges(s), stage.last ? kNone : received_gradient(s), s.beside_results,
+                            s.weights_begin, of_backward(s)});
   return stage;
 }
 
@@ -28,6 +37,7 @@ RankStage moved_stage(RankStage stage, const JoinedPart& part) {
   for (std::size_t p = 0; p < stage.passes.size(); ++p) {
     RankStage::Pass& pass = stage.passes[p];
     move(pass.received_gradient);
+    move(pass.states_gradient);
     for (BufferId& b : pass.beside_results) move(b);
     if (pass.weights_begin != kNone) pass.weights_begin += part.steps[p][static_cast<std::size_t>(Phase::backward)];
     for (std::size_t phase = 0; phase < pass.steps.size(); ++phase) {

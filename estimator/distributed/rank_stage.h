@@ -17,6 +17,7 @@ struct RankStage {
     BufferId received_gradient = kNone;    // of the output; none on the last stage
     std::vector<BufferId> beside_results;  // Schedule's, of the stage
     std::int32_t weights_begin = kNone;    // the same
+    BufferId states_gradient = kNone;      // one of beside_results: of what the stage is given
   };
   std::int64_t number = 0;  // among all of the pipeline
   bool first = true, last = true;

@@ -22,7 +22,8 @@ namespace {
 
 std::vector<std::int64_t> stages_of_rank(const Strategy& strategy) {
   std::vector<std::int64_t> stages;
-  for (std::int64_t s = strategy.pipelining.stage; s < strategy.stages(); s += strategy.pipeline) stages.push_back(s);
+  for (std::int64_t s = 0; s < strategy.stages(); ++s)
+    if (strategy.place_of(s) == strategy.pipelining.stage) stages.push_back(s);
   return stages;
 }
 

@@ -19,8 +19,7 @@ struct StagePart {
   bool copies_embedding = false;
 };
 
-/// The stages of the rank of `strategy`, by their numbers: the one that its place in the pipeline says, and as many
-/// places on the next one (torch.distributed.pipelining's generate_stage_to_rank_mapping, "loop").
+/// The stages of the rank of `strategy`, by their numbers.
 std::vector<std::int64_t> stages_of_rank(const Strategy& strategy);
 
 /// How many blocks each stage has of so many: as PipelineSettings says. Throws Error, of kind usage, where there are

@@ -10,8 +10,8 @@ std::string_view name_of(DataParallel kind) {
 }
 
 std::string_view name_of(PipelineSchedule schedule) {
-  constexpr std::array<std::string_view, 6> kNames = {"formulas",        "gpipe",     "1f1b",
-                                                      "interleaved1f1b", "loopedbfs", "interleavedzerobubble"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "formulas", "gpipe", "1f1b", "interleaved1f1b", "loopedbfs", "interleavedzerobubble", "zbvzerobubble"};
   return kNames[static_cast<std::size_t>(schedule)];
 }
 

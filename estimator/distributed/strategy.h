@@ -35,14 +35,15 @@ enum class PipelineSchedule : std::uint8_t {
   one_f_one_b,
   interleaved_1f1b,
   looped_bfs,
-  interleaved_zero_bubble
+  interleaved_zero_bubble,
+  zbv
 };
 
 /// Those of several stages a rank, which are run as a list of actions (schedules.py, _PipelineScheduleRuntime).
 constexpr bool runs_actions(PipelineSchedule schedule) { return schedule >= PipelineSchedule::interleaved_1f1b; }
 /// Those that compute gradients of weights apart, later than what the stage before waits for.
 constexpr bool splits_backward(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::interleaved_zero_bubble;
+  return schedule >= PipelineSchedule::interleaved_zero_bubble;
 }
 
 std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
@@ -67,6 +68,13 @@ struct Strategy {
   double expert_load = 1;
   PipelineSettings pipelining;
   std::int64_t stages() const { return pipeline * pipelining.stages_each; }
+  /// The place in the pipeline of who has the stage (generate_stage_to_rank_mapping): in a loop, or there and back
+  /// again.
+  std::int64_t place_of(std::int64_t stage) const {
+    const std::int64_t place = stage % pipeline;
+    const bool back = pipelining.schedule == PipelineSchedule::zbv && stage / pipeline % 2 == 1;
+    return back ? pipeline - 1 - place : place;
+  }
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;  // among those of data parallelism
   std::int64_t gpus_per_node = 8;

@@ -1,7 +1,7 @@
 """A stage of torch.distributed.pipelining for several_gpus.py, of the models of transformers.
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
-can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs and interleavedzerobubble with stagesN (so many stages a rank), accN (so many
+can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs, interleavedzerobubble and zbvzerobubble with stagesN (so many stages a rank), accN (so many
 micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
@@ -22,12 +22,13 @@ from torch import nn
 from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, \
+    ScheduleZBVZeroBubble
 from torch.distributed.pipelining import _utils as shapes
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti
 
 SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved1f1b": ScheduleInterleaved1F1B, "loopedbfs": ScheduleLoopedBFS,
-             "interleavedzerobubble": ScheduleInterleavedZeroBubble}
+             "interleavedzerobubble": ScheduleInterleavedZeroBubble, "zbvzerobubble": ScheduleZBVZeroBubble}
 
 
 def blocks_of(stage, stages, blocks):
@@ -81,7 +82,8 @@ class Engine:
         mesh = init_device_mesh("cuda", (dist.get_world_size() // shards // tensor, shards, tensor), mesh_dim_names=("pp", "shard", "tp"))
         ranks = mesh["pp"].size()
         stages = ranks * each
-        numbers = range(mesh["pp"].get_local_rank(), stages, ranks)
+        place = mesh["pp"].get_local_rank()
+        numbers = (place, stages - 1 - place) if "zbvzerobubble" in kind.names else range(place, stages, ranks)
         self.first, self.last = 0 in numbers, stages - 1 in numbers
         config, loss = model.config, model.loss_function
         copies = [model, *(copy.deepcopy(model) for _ in numbers[1:])]
@@ -125,7 +127,8 @@ class Engine:
             gc.collect()
 
         setattr(self.schedule, initialize, infer_and_collect)
-        received = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype(), sum(stage > 0 for stage in numbers))
+        asks = sum(stage > 0 and stage - 1 not in numbers for stage in numbers)
+        received = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype(), asks)
         distributed_c10d.recv_object_list = dist.recv_object_list = received
 
     def parameters(self):

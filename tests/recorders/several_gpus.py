@@ -384,6 +384,8 @@ def main():
     with torch.device("cuda"):
         takes_batch = kind.way != "trainer" and (kind.way != "pp" or model.first or model.last)
         batch = make_batch(size * micro_batches) if takes_batch else ()
+        if kind.way == "pp" and model.first and model.last:
+            batch = (*batch, batch[-1].clone())
         if kind.way == "deepspeed":
             half = torch.float16 if "fp" in kind else torch.bfloat16
             batch = tuple(t.to(half) if t.is_floating_point() else t for t in batch)

@@ -106,6 +106,7 @@ Strategy strategy_of(const json& r) {
                             : kind.has("interleaved1f1b")       ? PipelineSchedule::interleaved_1f1b
                             : kind.has("loopedbfs")             ? PipelineSchedule::looped_bfs
                             : kind.has("interleavedzerobubble") ? PipelineSchedule::interleaved_zero_bubble
+                            : kind.has("zbvzerobubble")         ? PipelineSchedule::zbv
                                                                 : PipelineSchedule::one_f_one_b;
     s.pipelining.stages_each = kind.number("stages");
     s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards") / s.tensor;

@@ -34,6 +34,10 @@ std::int64_t read_stages(const std::string& text, PipelineSchedule schedule) {
   if (stages > 1 && !runs_actions(schedule))
     refuse_stages(std::string(name_of(schedule)) + " has one stage a rank",
                   "--pp-schedule interleaved1f1b,stages=" + text + " or loopedbfs,stages=" + text);
+  if (stages != 2 && schedule == PipelineSchedule::zbv)
+    refuse_stages("PyTorch refuses stages=" + text +
+                      " of zbvzerobubble: \"ZBV requires exactly 2 stages per rank, but got " + text + ".\"",
+                  "leave out stages=");
   return stages;
 }
 
@@ -50,7 +54,8 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
                                                 {"gpipe", PipelineSchedule::gpipe},
                                                 {"interleaved1f1b", PipelineSchedule::interleaved_1f1b},
                                                 {"loopedbfs", PipelineSchedule::looped_bfs},
-                                                {"interleavedzerobubble", PipelineSchedule::interleaved_zero_bubble}});
+                                                {"interleavedzerobubble", PipelineSchedule::interleaved_zero_bubble},
+                                                {"zbvzerobubble", PipelineSchedule::zbv}});
   if (runs_actions(settings.schedule)) settings.stages_each = 2;  // as torchtitan's default
   std::vector<std::string> given;
   while (std::getline(parts, word, ',')) {
