@@ -60,13 +60,22 @@ class PipelinedPasses {
     for (std::size_t b = 0; b < own.size(); ++b)
       if (own[b] != 0) ids.push_back(static_cast<BufferId>(b));
     blocks_.keep_apart(count() * stages().size(), std::move(ids));
-    // The first micro-batch that goes back makes the gradients.
-    first_back_.assign(stages().size(), kNone);
     gathered_.assign(stages().size(), 0);
-    for (const PipelineAction& action : rank.pipeline)
-      if (std::int32_t& first = first_back_[index(action.stage)];
-          first == kNone && (action.kind == Kind::backward || action.kind == Kind::backward_input))
-        first = action.micro_batch;
+    choose_passes();
+  }
+
+  // The first micro-batch that is through makes the gradients.
+  void choose_passes() {
+    const RankStep& rank = *loop_.rank;
+    const std::size_t passes = rank.micro_batches.schedules.size();
+    pass_of_.assign(stages().size(), std::vector<std::size_t>(count(), passes - 1));
+    std::vector<char> made(stages().size(), 0);
+    for (const PipelineAction& action : rank.pipeline) {
+      if (action.kind != Kind::backward && action.kind != Kind::backward_weight) continue;
+      std::size_t& pass = pass_of_[index(action.stage)][index(action.micro_batch)];
+      if (action.kind == Kind::backward && passes > kWholeSchedule + 1) pass = kWholeSchedule;
+      if (std::exchange(made[index(action.stage)], 1) == 0) pass = 0;
+    }
   }
 
   // Buffers are copied before, since a forward may change them (_pre_metadata_inference_backup).
@@ -94,9 +103,8 @@ class PipelinedPasses {
 
   void run(const PipelineAction& action) {
     turn_to_stage(static_cast<std::size_t>(action.stage), static_cast<std::size_t>(action.micro_batch));
-    const bool makes = action.micro_batch == first_back_[index(action.stage)];
-    loop_.pass = makes ? 0 : loop_.rank->micro_batches.schedules.size() - 1;
-    const MicroBatch kind = makes ? MicroBatch::first : MicroBatch::middle;
+    loop_.pass = pass_of_[index(action.stage)][index(action.micro_batch)];
+    const MicroBatch kind = loop_.pass == 0 ? MicroBatch::first : MicroBatch::middle;
     using Events = CollectiveMemory::StageEvents;
     switch (action.kind) {
       case Kind::receive: blocks_.allocate(stage().states); break;
@@ -115,6 +123,7 @@ class PipelinedPasses {
       case Kind::backward:
         copy_out();
         run_backward(kind);
+        hand_back_gradient(action);
         break;
       case Kind::backward_input:
         copy_out();
@@ -181,8 +190,10 @@ class PipelinedPasses {
   void hand_back_gradient(const PipelineAction& action) {
     const auto from = static_cast<std::size_t>(action.stage);
     if (!is_local(from)) return;
-    const BufferId received = stages()[from - 1].passes[loop_.pass].received_gradient;
-    const BlockId gradient = blocks_.share(pass().states_gradient, received);
+    const std::size_t before = pass_of_[from - 1][index(action.micro_batch)];
+    const BufferId received = stages()[from - 1].passes[before].received_gradient, own = pass().states_gradient;
+    const BlockId gradient =
+        action.kind == Kind::backward_input ? blocks_.share(own, received) : blocks_.take(own, received);
     turn_to_stage(from - 1, static_cast<std::size_t>(action.micro_batch));
     blocks_.place(received, gradient);
   }
@@ -252,8 +263,8 @@ class PipelinedPasses {
   LoopReadings& readings_;
   PassRunner& passes_;
   CollectivePrograms& collectives_;
-  std::vector<std::int32_t> first_back_;  // by stage: its first micro-batch that goes back
-  std::vector<char> gathered_;            // by stage: what was gathered waits to be copied out
+  std::vector<std::vector<std::size_t>> pass_of_;  // by stage and micro-batch: which schedule it runs
+  std::vector<char> gathered_;                     // by stage: what was gathered waits to be copied out
   bool begun_ = false;
 };
 

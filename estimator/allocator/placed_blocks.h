@@ -148,6 +148,15 @@ class PlacedBlocks {
     if (b != kNoBlock) shared_.push_back({b, buffer(id).category, buffer(with).category});
     return b;
   }
+  /// The same where the buffer itself has gone.
+  BlockId take(BufferId id, BufferId by) {
+    const BlockId b = take(id);
+    if (b == kNoBlock || buffer(id).category == buffer(by).category) return b;
+    const std::int64_t charged = allocator_.charged_bytes(b);
+    of(buffer(id).category) -= charged;
+    of(buffer(by).category) += charged;
+    return b;
+  }
   void place(BufferId id, BlockId b) {
     blocks_[index(id)] = b;
     if (loop_.observer != nullptr) loop_.observer->placed(id, address(b));

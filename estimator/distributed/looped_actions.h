@@ -1,5 +1,5 @@
 // Schedules of torch.distributed.pipelining in which a rank has several stages (schedules.py of PyTorch 2.15,
-// PipelineScheduleMulti): which stage computes what micro-batch when, and what is sent, gathered and reduced between.
+// PipelineScheduleMulti): what is sent, gathered and reduced between what looped_orders.h says.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,8 @@
 
 namespace gpuplan {
 
-/// What each rank computes, forwards and backwards alone, by its place in the pipeline. Throws Error, of kind usage,
-/// for numbers of micro-batches that the schedule refuses.
-std::vector<std::vector<PipelineAction>> looped_computations(const Strategy& strategy, std::int64_t micro_batches);
-
-/// All that the rank of `strategy` does.
+/// All that the rank of `strategy` does. Throws Error, of kind usage, for numbers of micro-batches that the schedule
+/// refuses.
 std::vector<PipelineAction> looped_actions(const Strategy& strategy, std::int64_t micro_batches);
 
 }  // namespace gpuplan

@@ -266,7 +266,7 @@ void refuse_checkpoints(const Graph& graph) {
 }
 
 // The schedules of a graph, and what several GPUs make of them.
-void schedule_step(RankStep& step, const RunConfig& computed, bool calls) {
+void schedule_step(RankStep& step, const RunConfig& computed, bool calls, bool first_is_whole = false) {
   mark_partial_gradients(step.graph, step.run.tensor_ranks);
   refuse_batch_norm(step.graph, computed, step.strategy);
   if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
@@ -274,8 +274,8 @@ void schedule_step(RankStep& step, const RunConfig& computed, bool calls) {
   // Without a gradient of what it is given, the first stage computes all at once, later.
   if (computed.stage && !computed.stage->first && splits_backward(step.strategy.pipelining.schedule))
     step.split = std::make_unique<SplitBackward>(split_backward(step.graph));
-  step.micro_batches =
-      make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get(), step.split.get());
+  const SplitUse use{step.split.get(), mixes_backward(step.strategy.pipelining.schedule), first_is_whole};
+  step.micro_batches = make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get(), use);
   if (step.run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
     step.micro_batches.schedules.resize(1);
     if (calls) step.micro_batches.calls.resize(1);
@@ -296,7 +296,13 @@ RankStep with_stages(RankStep rank, const StageMaker& maker, bool calls) {
     stage.strategy.pipelining.stage = number;
     RunConfig computed = maker.run;
     const StageModel of = maker.build(stage, number, computed);
-    schedule_step(stage, computed, calls);
+    const auto own = static_cast<std::int32_t>(stages.size()) - 1;
+    const auto through = std::ranges::find_if(rank.pipeline, [&](const PipelineAction& a) {
+      return a.stage == own &&
+             (a.kind == PipelineAction::Kind::backward || a.kind == PipelineAction::Kind::backward_weight);
+    });
+    schedule_step(stage, computed, calls,
+                  through != rank.pipeline.end() && through->kind == PipelineAction::Kind::backward);
     share_model(stage);
     stage.stages.push_back(rank_stage(stage.graph, stage.micro_batches, number, rank.strategy.stages()));
     rank.part.stages.push_back({number, of.first_block, of.blocks});

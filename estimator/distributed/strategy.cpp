@@ -10,8 +10,9 @@ std::string_view name_of(DataParallel kind) {
 }
 
 std::string_view name_of(PipelineSchedule schedule) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "formulas", "gpipe", "1f1b", "interleaved1f1b", "loopedbfs", "interleavedzerobubble", "zbvzerobubble"};
+  constexpr std::array<std::string_view, 8> kNames = {"formulas",        "gpipe",     "1f1b",
+                                                      "interleaved1f1b", "loopedbfs", "interleavedzerobubble",
+                                                      "zbvzerobubble",   "dualpipev"};
   return kNames[static_cast<std::size_t>(schedule)];
 }
 

@@ -36,7 +36,8 @@ enum class PipelineSchedule : std::uint8_t {
   interleaved_1f1b,
   looped_bfs,
   interleaved_zero_bubble,
-  zbv
+  zbv,
+  dual_pipe_v
 };
 
 /// Those of several stages a rank, which are run as a list of actions (schedules.py, _PipelineScheduleRuntime).
@@ -45,6 +46,10 @@ constexpr bool runs_actions(PipelineSchedule schedule) { return schedule >= Pipe
 constexpr bool splits_backward(PipelineSchedule schedule) {
   return schedule >= PipelineSchedule::interleaved_zero_bubble;
 }
+/// Those that do so with some micro-batches.
+constexpr bool mixes_backward(PipelineSchedule schedule) { return schedule == PipelineSchedule::dual_pipe_v; }
+/// Those whose stages go through the ranks and back again.
+constexpr bool turns_back(PipelineSchedule schedule) { return schedule >= PipelineSchedule::zbv; }
 
 std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
 
@@ -72,7 +77,7 @@ struct Strategy {
   /// again.
   std::int64_t place_of(std::int64_t stage) const {
     const std::int64_t place = stage % pipeline;
-    const bool back = pipelining.schedule == PipelineSchedule::zbv && stage / pipeline % 2 == 1;
+    const bool back = turns_back(pipelining.schedule) && stage / pipeline % 2 == 1;
     return back ? pipeline - 1 - place : place;
   }
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }

@@ -213,8 +213,9 @@ class GpusScreen : public StyledScreen {
 }  // namespace
 
 std::string_view title_of(PipelineSchedule schedule) {
-  constexpr std::array<std::string_view, 7> titles = {
-      "formulas", "GPipe", "1F1B", "interleaved 1F1B", "looped BFS", "interleaved zero bubble", "ZBV zero bubble"};
+  constexpr std::array<std::string_view, 8> titles = {"formulas",         "GPipe",      "1F1B",
+                                                      "interleaved 1F1B", "looped BFS", "interleaved zero bubble",
+                                                      "ZBV zero bubble",  "DualPipeV"};
   return titles[static_cast<std::size_t>(schedule)];
 }
 

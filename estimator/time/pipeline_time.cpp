@@ -80,7 +80,7 @@ class Ranks {
       case Kind::forward: return s.forward;
       case Kind::backward_input: return c.stage == 0 ? 0 : s.backward;
       case Kind::backward_weight: return c.stage == 0 ? s.backward : s.weight;
-      default: return s.backward;
+      default: return s.backward + s.weight;
     }
   }
 

@@ -1,7 +1,7 @@
 """A stage of torch.distributed.pipelining for several_gpus.py, of the models of transformers.
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
-can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs, interleavedzerobubble and zbvzerobubble with stagesN (so many stages a rank), accN (so many
+can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs, interleavedzerobubble, zbvzerobubble and dualpipev with stagesN (so many stages a rank), accN (so many
 micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
@@ -22,13 +22,13 @@ from torch import nn
 from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, \
-    ScheduleZBVZeroBubble
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleDualPipeV, ScheduleInterleavedZeroBubble, \
+    ScheduleLoopedBFS, ScheduleZBVZeroBubble
 from torch.distributed.pipelining import _utils as shapes
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti
 
 SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved1f1b": ScheduleInterleaved1F1B, "loopedbfs": ScheduleLoopedBFS,
-             "interleavedzerobubble": ScheduleInterleavedZeroBubble, "zbvzerobubble": ScheduleZBVZeroBubble}
+             "interleavedzerobubble": ScheduleInterleavedZeroBubble, "zbvzerobubble": ScheduleZBVZeroBubble, "dualpipev": ScheduleDualPipeV}
 
 
 def blocks_of(stage, stages, blocks):
@@ -83,7 +83,7 @@ class Engine:
         ranks = mesh["pp"].size()
         stages = ranks * each
         place = mesh["pp"].get_local_rank()
-        numbers = (place, stages - 1 - place) if "zbvzerobubble" in kind.names else range(place, stages, ranks)
+        numbers = (place, stages - 1 - place) if {"zbvzerobubble", "dualpipev"} & set(kind.names) else range(place, stages, ranks)
         self.first, self.last = 0 in numbers, stages - 1 in numbers
         config, loss = model.config, model.loss_function
         copies = [model, *(copy.deepcopy(model) for _ in numbers[1:])]

@@ -635,7 +635,13 @@ expect 2 'has one stage a rank' $piped 1f1b,stages=2
 expect 2 'must be at least 1|from 1 to' $looped interleaved1f1b,stages=0
 expect 2 'multiple of the number of rounds .2., but got 7' ${cut/--batch 8/--batch 7} --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
 expect 2 '--pp-schedule interleaved1f1b,stages=2' $looped interleaved1f1b,stages=3
-expect 2 '1f1b, gpipe, interleaved1f1b, loopedbfs or interleavedzerobubble, not "zb"' $piped zb
+expect 2 '1f1b, gpipe, interleaved1f1b, loopedbfs, interleavedzerobubble, zbvzerobubble or dualpipev, not "zb"' $piped zb
+expect 0 '^  stages   0 and 5 of 6 · blocks 0 and 5 of 6 ' $looped zbvzerobubble --rank 0
+expect 0 '^  stages   2 and 3 of 6 · blocks 2 and 3 of 6 ' ${looped/--micro-batches 4/--micro-batches 8} dualpipev --rank 2
+expect 2 'at least as many microbatches as stages, but got 4 microbatches and 6 stages' $looped dualpipev
+expect 2 'exactly 2 stages per rank, but got 3' $looped zbvzerobubble,stages=3
+expect 2 'without a gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
+expect 2 'zbvzerobubble,outputs=drop' ${looped/--gpus 3/--gpus 6} zbvzerobubble --tp 2
 expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
 expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op
 expect 2 'checkpoints are not planned' $looped interleavedzerobubble --checkpoint block

@@ -107,6 +107,7 @@ Strategy strategy_of(const json& r) {
                             : kind.has("loopedbfs")             ? PipelineSchedule::looped_bfs
                             : kind.has("interleavedzerobubble") ? PipelineSchedule::interleaved_zero_bubble
                             : kind.has("zbvzerobubble")         ? PipelineSchedule::zbv
+                            : kind.has("dualpipev")             ? PipelineSchedule::dual_pipe_v
                                                                 : PipelineSchedule::one_f_one_b;
     s.pipelining.stages_each = kind.number("stages");
     s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards") / s.tensor;

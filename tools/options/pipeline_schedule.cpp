@@ -34,9 +34,9 @@ std::int64_t read_stages(const std::string& text, PipelineSchedule schedule) {
   if (stages > 1 && !runs_actions(schedule))
     refuse_stages(std::string(name_of(schedule)) + " has one stage a rank",
                   "--pp-schedule interleaved1f1b,stages=" + text + " or loopedbfs,stages=" + text);
-  if (stages != 2 && schedule == PipelineSchedule::zbv)
-    refuse_stages("PyTorch refuses stages=" + text +
-                      " of zbvzerobubble: \"ZBV requires exactly 2 stages per rank, but got " + text + ".\"",
+  if (stages != 2 && turns_back(schedule))
+    refuse_stages("PyTorch refuses stages=" + text + " of " + std::string(name_of(schedule)) +
+                      ": \"ZBV requires exactly 2 stages per rank, but got " + text + ".\"",
                   "leave out stages=");
   return stages;
 }
@@ -55,7 +55,8 @@ void read_pipeline(const SeveralGpusOptions& o, Strategy& s) {
                                                 {"interleaved1f1b", PipelineSchedule::interleaved_1f1b},
                                                 {"loopedbfs", PipelineSchedule::looped_bfs},
                                                 {"interleavedzerobubble", PipelineSchedule::interleaved_zero_bubble},
-                                                {"zbvzerobubble", PipelineSchedule::zbv}});
+                                                {"zbvzerobubble", PipelineSchedule::zbv},
+                                                {"dualpipev", PipelineSchedule::dual_pipe_v}});
   if (runs_actions(settings.schedule)) settings.stages_each = 2;  // as torchtitan's default
   std::vector<std::string> given;
   while (std::getline(parts, word, ',')) {
@@ -91,6 +92,16 @@ Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   if (s.data == DataParallel::fsdp && (s.offloads || s.reshards_root))
     refuse_stages("FSDP2 of stages is planned without offloading and with a root that is kept",
                   "leave out offload=true and reshard-root=true");
+  const bool splits = splits_backward(s.pipelining.schedule);
+  if (splits && s.data == DataParallel::fsdp && s.reshard_after_forward)
+    refuse_stages(
+        "zero bubble with FSDP2 that reshards after forward is not planned: PyTorch 2.15 was recorded to leave "
+        "parameters "
+        "without a gradient",
+        "--fsdp reshard=false");
+  if (splits && s.tensor > 1 && s.pipelining.returns_outputs)
+    refuse_stages("zero bubble with --tp is not planned with outputs that are kept: they hold the graph",
+                  "--pp-schedule " + std::string(name_of(s.pipelining.schedule)) + ",outputs=drop");
   if (s.replicas > 1) refuse_stages("HSDP of stages was not recorded", "leave out replicate=, or --pp");
   if (s.reduces_last)
     refuse_stages("the schedule says when stages reduce: once all micro-batches are through", "leave out sync=last");

@@ -104,6 +104,21 @@ TEST_CASE("a backward in two parts computes every gradient once") {
   CHECK(plan_of(looped(3, 2, PipelineSchedule::interleaved_zero_bubble)).step.joined.front().split == nullptr);
 }
 
+TEST_CASE("stages that go through the ranks and back again are handed on within the last one") {
+  // ScheduleZBVZeroBubble and ScheduleDualPipeV, of two ranks. DualPipeV overlaps what F and B stand behind each other.
+  CHECK_EQ(words_of(looped(2, 2, PipelineSchedule::zbv, 1), 2),
+           "u1 u2 R1.0 F1.0 R1.1 F2.0 F1.1 G2.0 F2.1 I2.0 W2.0 g2.0 o2.0 G2.1 I1.0 W1.0 g1.0 o1.0 I2.1 W2.1 g2.1 o2.1 "
+           "e2 s2 I1.1 W1.1 g1.1 o1.1 e1 s1 r1.0 r1.1");
+  CHECK_EQ(words_of(looped(2, 2, PipelineSchedule::dual_pipe_v, 1), 4),
+           "u1 u2 R1.0 F1.0 R1.1 F2.0 R1.2 F1.1 F2.1 G2.0 F1.2 B2.0 g2.0 o2.0 F2.2 B1.0 g1.0 o1.0 R1.3 G2.1 F1.3 B2.1 "
+           "g2.1 o2.1 F2.3 B1.1 g1.1 o1.1 G2.2 B2.2 g2.2 o2.2 B1.2 g1.2 o1.2 G2.3 I2.3 I1.3 W2.3 g2.3 o2.3 e2 s2 W1.3 "
+           "g1.3 o1.3 e1 s1 r1.0 r1.1 r1.2 r1.3");
+  CHECK_EQ(stages_of_rank(looped(4, 2, PipelineSchedule::zbv, 1)), std::vector<std::int64_t>{1, 6});
+  CHECK_EQ(stages_of_rank(looped(4, 2, PipelineSchedule::interleaved_1f1b, 1)), std::vector<std::int64_t>{1, 5});
+  CHECK_THROWS_WITH_AS(pipeline_actions(looped(2, 2, PipelineSchedule::dual_pipe_v), 3),
+                       doctest::Contains("but got 3 microbatches and 4 stages"), Error);
+}
+
 TEST_CASE("of more stages than three FSDP2 has three at a time") {
   // _PipelineScheduleRuntime's max_active_stages
   std::int64_t active = 0, most = 0;
