@@ -118,17 +118,19 @@ class CollectivePrograms {
       run(points[next_++].events);
   }
 
-  /// Of a pipeline's stage, whose micro-batches come in turns: goes on where the step of the phase begins.
+  /// Of the loop's stage, whose micro-batches come in turns: goes on where the step of the phase begins.
   void turn_to(MicroBatch kind, Phase phase, std::int32_t step) {
     if (memory_ == nullptr) return;
     kind_ = kind;
+    round_ = loop_.stage;
     const auto& points = memory_->rounds[round_][static_cast<std::size_t>(kind_)];
     const auto next = std::ranges::find_if(
         points, [&](const CollectivePoint& p) { return p.phase > phase || (p.phase == phase && p.step >= step); });
     next_ = static_cast<std::size_t>(next - points.begin());
   }
-  void end_micro_batches() {
-    if (memory_ != nullptr) run(memory_->after_micro_batches);
+  /// What an action of a stage runs.
+  void run_of_stage(std::size_t stage, Range CollectiveMemory::StageEvents::*events) {
+    if (memory_ != nullptr && stage < memory_->stages.size()) run(memory_->stages[stage].*events);
   }
 
   void begin_optimizer() {

@@ -24,6 +24,7 @@ struct RunningLoop {
   int training_step = -1;            // -1: while the model and the batch are made
   Phase phase = Phase::start;
   std::size_t pass = 0;       // index of the micro-batch schedule
+  std::size_t stage = 0;      // which of the rank's, in a pipeline
   std::int32_t step = kNone;  // of that schedule; kNone outside of its steps
 
   const Schedule& schedule() const { return rank->micro_batches.schedules[pass]; }

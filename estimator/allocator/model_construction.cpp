@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "estimator/graph/parameter_order.h"
@@ -179,14 +180,14 @@ void move_images(const Graph& graph, TensorId t, PlacedBlocks& blocks) {
   if (graph.tensor(t).shape.rank() == 4) blocks.move(buffer_of(graph, t));
 }
 
-// A batch arrives in fp32; a model of another precision has it cast, and the fp32 copy goes after that. `received`: the
-// first input is what another rank sends.
-void make_batch(const Graph& graph, bool received, PlacedBlocks& blocks) {
+// A batch arrives in fp32; a model of another precision has it cast, and the fp32 copy goes after that. What another
+// rank sends comes later.
+void make_batch(const Graph& graph, std::span<const RankStage> stages, PlacedBlocks& blocks) {
   std::vector<BlockId> originals;
   std::vector<BufferId> casts;
   for (const TensorId t : graph.inputs) {
     const Tensor& x = graph.tensor(t);
-    if (received && t == graph.inputs.front()) continue;
+    if (std::ranges::find(stages, x.buffer, &RankStage::states) != stages.end()) continue;
     if (!is_floating(x.dtype) || x.dtype == DType::fp32) {
       blocks.allocate(x.buffer);
       continue;
@@ -216,7 +217,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
     for (const TensorId t : in_applied_order(graph)) move_images(graph, t, blocks);
   optimizer.run(loop.rank->optimizer.construction, OptimizerPart::construction);
   optimizer.run_unobserved(loop.rank->optimizer.trainer.begin);
-  make_batch(graph, loop.rank->strategy.runs_stages() && loop.rank->strategy.pipelining.stage > 0, blocks);
+  make_batch(graph, loop.rank->stages, blocks);
   if (channels_last)
     for (const TensorId t : graph.inputs) move_images(graph, t, blocks);
   if (loop.observer != nullptr) loop.observer->model_is_made();

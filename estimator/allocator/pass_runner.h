@@ -28,7 +28,13 @@ class PassRunner {
   /// Of the loop's step, which is another one now.
   void find_phases() {
     phases_.clear();
-    for (const Schedule& pass : loop_.rank->micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
+    const std::vector<Schedule>& passes = loop_.rank->micro_batches.schedules;
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      std::vector<PassSteps>& of_stages = phases_.emplace_back();
+      for (const RankStage& stage : loop_.rank->stages)
+        of_stages.push_back(with_kernels(passes[p], stage.passes[p].steps));
+      if (of_stages.empty()) of_stages.push_back(with_kernels(passes[p], phase_ranges(passes[p])));
+    }
   }
 
   /// Whether optimizers in backward have no states yet.
@@ -39,6 +45,15 @@ class PassRunner {
   /// All steps of the phase in the loop's pass.
   void run(Phase phase) {
     const Range steps = begin(phase);
+    run(steps);
+    end(steps);
+  }
+  /// Its steps from `from` to before `to`; kNone: from the first one, to the last one.
+  void run_part(Phase phase, std::int32_t from, std::int32_t to) {
+    const Range all = steps_of(phase).steps;
+    const Range steps{from == kNone ? all.begin : from, to == kNone ? all.end : to};
+    loop_.phase = phase;
+    if (from == kNone) readings_.count_kernels(steps_of(phase).kernels);
     run(steps);
     end(steps);
   }
@@ -62,18 +77,19 @@ class PassRunner {
   };
   using PassSteps = std::array<PhaseSteps, kPhases>;
 
-  static PassSteps steps_by_phase(const Schedule& schedule) {
+  static PassSteps with_kernels(const Schedule& schedule, const PhaseRanges& ranges) {
     PassSteps phases{};
-    for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
-      PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.ops[i].phase)];
-      phase.kernels += schedule.ops[i].kernels;
-      if (phase.steps.begin == phase.steps.end) phase.steps.begin = static_cast<std::int32_t>(i);
-      phase.steps.end = static_cast<std::int32_t>(i) + 1;
+    for (std::size_t phase = 0; phase < ranges.size(); ++phase) {
+      phases[phase].steps = ranges[phase];
+      for (std::int32_t i = ranges[phase].begin; i < ranges[phase].end; ++i)
+        phases[phase].kernels += schedule.ops[index(i)].kernels;
     }
     return phases;
   }
 
-  const PhaseSteps& steps_of(Phase phase) const { return phases_[loop_.pass][static_cast<std::size_t>(phase)]; }
+  const PhaseSteps& steps_of(Phase phase) const {
+    return phases_[loop_.pass][loop_.stage][static_cast<std::size_t>(phase)];
+  }
   Range begin(Phase phase) {
     loop_.phase = phase;
     readings_.count_kernels(steps_of(phase).kernels);
@@ -127,7 +143,7 @@ class PassRunner {
   OptimizerPrograms& optimizer_;
   CollectivePrograms& collectives_;
   StepKernels kernels_;
-  std::vector<PassSteps> phases_;  // of each pass
+  std::vector<std::vector<PassSteps>> phases_;  // of each pass, by stage
   bool updates_first_ = false;
 };
 

@@ -1,6 +1,7 @@
 // What a training loop holds: its blocks by buffer, and their bytes by category.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -50,6 +51,7 @@ class PlacedBlocks {
   void release_as(BlockId& b, Category category, bool later = false) {
     if (b == kNoBlock) return;
     const std::int64_t charged = allocator_.charged_bytes(b);
+    if (let_share_go(b, category, charged)) return;
     of(category) -= charged;
     if (loop_.observer != nullptr) loop_.observer->releasing(address(b), charged);
     if (later)
@@ -139,6 +141,26 @@ class PlacedBlocks {
     in_flight_[micro_batch].clear();
     micro_batch_ = micro_batch;
   }
+  /// Another buffer, of another micro-batch or stage, lies in the block as well from now on: it goes with the last of
+  /// them. `place` puts it there.
+  BlockId share(BufferId id, BufferId with) {
+    const BlockId b = block_of(id);
+    if (b != kNoBlock) shared_.push_back({b, buffer(id).category, buffer(with).category});
+    return b;
+  }
+  /// The same where the buffer itself has gone.
+  BlockId take(BufferId id, BufferId by) {
+    const BlockId b = take(id);
+    if (b == kNoBlock || buffer(id).category == buffer(by).category) return b;
+    const std::int64_t charged = allocator_.charged_bytes(b);
+    of(buffer(id).category) -= charged;
+    of(buffer(by).category) += charged;
+    return b;
+  }
+  void place(BufferId id, BlockId b) {
+    blocks_[index(id)] = b;
+    if (loop_.observer != nullptr) loop_.observer->placed(id, address(b));
+  }
   /// The buffer's block, which the table has no longer.
   BlockId take(BufferId id) { return id == kNone ? kNoBlock : std::exchange(blocks_[index(id)], kNoBlock); }
 
@@ -147,6 +169,22 @@ class PlacedBlocks {
   }
 
  private:
+  struct Shared {
+    BlockId block;
+    Category charged, other;  // of the buffer that made it, and of the other one
+  };
+  // Whether another buffer still lies in the block, which is charged to that then.
+  bool let_share_go(BlockId& b, Category category, std::int64_t charged) {
+    const auto shared = std::ranges::find(shared_, b, &Shared::block);
+    if (shared == shared_.end()) return false;
+    if (category == shared->charged) {
+      of(category) -= charged;
+      of(shared->other) += charged;
+    }
+    shared_.erase(shared);
+    b = kNoBlock;
+    return true;
+  }
   std::int64_t& of(Category category) { return by_category_[static_cast<std::size_t>(category)]; }
 
   const RunningLoop& loop_;
@@ -159,6 +197,7 @@ class PlacedBlocks {
   std::vector<BufferId> own_;                                         // see keep_apart()
   std::vector<std::vector<std::pair<BufferId, BlockId>>> in_flight_;  // what of it the others have
   std::size_t micro_batch_ = 0;
+  std::vector<Shared> shared_;
   std::array<std::int64_t, kCategories> by_category_{};
 };
 

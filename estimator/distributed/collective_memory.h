@@ -38,7 +38,7 @@ struct CollectivePoint {
   Range events;  // of CollectiveMemory::events
 };
 
-/// Which micro-batch of a step; one alone is the first. inferring: that of shape_inference.h.
+/// Which micro-batch of a step; one alone is the first. inferring: that of pruned_graph.h.
 enum class MicroBatch : std::uint8_t { first, middle, last, inferring };
 constexpr std::size_t kMicroBatchKinds = 4;
 
@@ -54,11 +54,17 @@ struct CollectiveMemory {
   Range before_optimizer, after_optimizer;
   /// At the beginning of the second forward (DDP makes its buckets anew then).
   Range second_forward;
-  /// When all micro-batches of a pipeline's stage are through.
-  Range after_micro_batches;
+  /// Of a pipeline's stages, what their actions run: FSDP2 gathers the stage; its first computation after that, and so
+  /// that of a stage that is gathered already, has what was gathered copied out; it goes; gradients of all
+  /// micro-batches are reduced.
+  struct StageEvents {
+    Range unshard, copy_out, reshard, reduce;
+  };
+  std::vector<StageEvents> stages;
   /// With the gradients, in zero_grad.
   Range zero_grad;
-  /// Of the first forward of the training and its backward, of the second ..., and the last one is that of all others.
+  /// Of the first forward of the training and its backward, of the second ..., and the last one is that of all others;
+  /// of a pipeline's stages one each.
   std::vector<MicroBatchPoints> rounds{1};
   /// An optimizer that is called once a part of the parameters (OptimizerWork::first_of): around each of the calls.
   struct PartStep {

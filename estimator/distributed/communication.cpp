@@ -5,7 +5,6 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/data_parallel_memory.h"
-#include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/tensor_style.h"
 
@@ -88,25 +87,6 @@ OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule) {
   return bytes;
 }
 
-struct GatherCounts {
-  std::int64_t forward = 0, backward = 0;
-};
-
-// Of a step's micro-batches. A pipeline's stage keeps what a backward has gathered (set_reshard_after_backward(False))
-// until a forward has given it back.
-GatherCounts gather_counts(const Strategy& strategy, std::int64_t micro_batches) {
-  if (!strategy.runs_stages()) return {micro_batches, micro_batches};
-  GatherCounts counts;
-  bool whole = false;
-  for (const PipelineAction& action : pipeline_actions(strategy, micro_batches)) {
-    const bool forward = action.kind == PipelineAction::Kind::forward;
-    if (!forward && action.kind != PipelineAction::Kind::backward) continue;
-    if (!whole) (forward ? counts.forward : counts.backward) += 1;
-    whole = !forward || !strategy.reshard_after_forward;
-  }
-  return counts;
-}
-
 // Of FSDP2's units, whole: those of experts, or the others.
 struct UnitBytes {
   std::int64_t root = 0, forward = 0, backward = 0, reduced = 0;
@@ -135,6 +115,35 @@ std::int64_t largest_parameter_type(const Graph& graph) {
 
 }  // namespace
 
+GatherCounts gather_counts(const Strategy& strategy, std::span<const PipelineAction> actions, std::int32_t stage) {
+  using Does = PipelineAction::Kind;
+  GatherCounts counts;
+  bool whole = false;
+  if (!runs_actions(strategy.pipelining.schedule)) counts.root = 1;
+  for (const PipelineAction& action : actions) {
+    if (action.stage != stage) continue;
+    if (action.kind == Does::unshard) counts.root += 1;
+    if (action.kind == Does::reshard) whole = false;
+    const bool forward = action.kind == Does::forward || action.kind == Does::unshard;
+    if (!forward && action.kind != Does::backward) continue;
+    if (!whole) (forward ? counts.forward : counts.backward) += 1;
+    whole = action.kind != Does::forward || !strategy.reshard_after_forward;
+  }
+  return counts;
+}
+
+void add_row(std::vector<CommunicationRow>& rows, const CommunicationRow& row) {
+  const auto same = std::ranges::find(rows, row.what, &CommunicationRow::what);
+  if (same == rows.end()) return rows.push_back(row);
+  const auto add = [](std::int64_t& to, std::int64_t more) { to = checked_add(to, more); };
+  add(same->bytes, row.bytes);
+  add(same->sent_bytes, row.sent_bytes);
+  add(same->alone_bytes, row.alone_bytes);
+  add(same->copied_bytes, row.copied_bytes);
+  add(same->copies, row.copies);
+  same->seconds = same->seconds && row.seconds ? std::optional(*same->seconds + *row.seconds) : std::nullopt;
+}
+
 std::string_view name_of(Collective collective) {
   constexpr std::array<std::string_view, 6> names = {"all-reduce", "reduce-scatter", "all-gather",
                                                      "broadcast",  "send",           "all-to-all"};
@@ -143,7 +152,8 @@ std::string_view name_of(Collective collective) {
 
 std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
                                             std::span<const FsdpUnit> units, const Strategy& strategy,
-                                            std::int64_t micro_batches, const Topology& topology) {
+                                            std::int64_t micro_batches, const Topology& topology,
+                                            const GatherCounts* counts) {
   const std::int64_t ranks = strategy.shards();
   std::vector<CommunicationRow> rows;
   const auto add_over = [&](std::int64_t group, std::int64_t apart, std::string_view what, Collective collective,
@@ -219,21 +229,23 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     }
     case DataParallel::fsdp: {
-      const GatherCounts gathers = gather_counts(strategy, micro_batches);
+      const GatherCounts gathers =
+          counts != nullptr ? *counts : GatherCounts{micro_batches, micro_batches, micro_batches};
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
       std::int64_t of_replicas = 0;
       for (const bool of_experts : {false, true}) {
         const UnitBytes sum = unit_bytes(graph, schedule, units, strategy, of_experts);
         const std::int64_t group = strategy.group(of_experts).ranks, apart = of_experts ? strategy.experts : 1;
-        const std::int64_t root = strategy.runs_stages() ? sum.root : 0;  // it is kept
         Hidden hidden;
-        if (strategy.runs_stages()) hidden = {Phase::forward, sum.root};
+        // Who unshards a stage asks for all of it before anything else runs.
+        const bool at_once = runs_actions(strategy.pipelining.schedule);
+        if (strategy.runs_stages()) hidden = {Phase::forward, at_once ? sum.forward : sum.root};
         const auto add_units = [&](std::string_view what, Collective collective, std::int64_t bytes) {
           add_over(group, strategy.tensor * apart, what, collective, bytes, hidden);
         };
         add_units(of_experts ? kForwardGathersOfExpertsRow : kForwardGathersRow, Collective::all_gather,
-                  root + (sum.forward - root) * gathers.forward);
-        if (strategy.runs_stages()) hidden.beside = Phase::backward;
+                  sum.root * gathers.root + (sum.forward - sum.root) * gathers.forward);
+        if (strategy.runs_stages()) hidden = {Phase::backward, sum.root};
         add_units(of_experts ? kBackwardGathersOfExpertsRow : kBackwardGathersRow, Collective::all_gather,
                   sum.backward * gathers.backward);
         hidden = {};

@@ -9,6 +9,7 @@
 
 #include "estimator/distributed/collectives.h"
 #include "estimator/distributed/fsdp_units.h"
+#include "estimator/distributed/pipeline_actions.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/graph/graph.h"
 #include "estimator/schedule/phase.h"
@@ -41,13 +42,24 @@ struct CommunicationRow {
 };
 std::string_view name_of(Collective collective);
 
+/// Adds to the row of the same name, where there is one.
+void add_row(std::vector<CommunicationRow>& rows, const CommunicationRow& row);
+
+/// How often FSDP2 gathers in a step: the root, and the other units for forwards and for backwards.
+struct GatherCounts {
+  std::int64_t root = 0, forward = 0, backward = 0;
+};
+/// Of one of the stages of a pipeline's rank. It keeps what a backward has gathered (set_reshard_after_backward(False))
+/// until a forward has given it back.
+GatherCounts gather_counts(const Strategy& strategy, std::span<const PipelineAction> actions, std::int32_t stage);
+
 /// Rows of a step. DDP, also with ZeRO-1, reduces once a step (with no_sync() for all micro-batches but the last) and
 /// sends buffers once, before the first micro-batch: the forward after one under no_sync() does not
 /// (distributed.py, require_forward_param_sync). ZeRO-2, whose ranks keep a part of the gradients only, reduces those
 /// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch (Strategy::reduces_last), and HSDP
 /// adds up what a rank has of the reduction over its replicas. ZeRO-1 (ZeroRedundancyOptimizer)
 /// sends each updated parameter from its owner. `units`: FSDP2's, which reduces the gradients that `schedule`, of the
-/// last micro-batch, has (_fsdp_param_group.py, post_backward).
+/// last micro-batch, has (_fsdp_param_group.py, post_backward). `counts`: null where each micro-batch gathers.
 ///
 /// What hides it, and what is copied: of DDP and FSDP2 transfers.h says so call by call. ZeRO-2 and 3 are DeepSpeed's
 /// with the defaults of its runtime/zero/config.py, files of 0.19:
@@ -66,6 +78,7 @@ std::string_view name_of(Collective collective);
 /// next operation reads.
 std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
                                             std::span<const FsdpUnit> units, const Strategy& strategy,
-                                            std::int64_t micro_batches, const Topology& topology);
+                                            std::int64_t micro_batches, const Topology& topology,
+                                            const GatherCounts* counts = nullptr);
 
 }  // namespace gpuplan

@@ -11,7 +11,7 @@ namespace gpuplan {
 namespace {
 
 // FSDPCommContext.lazy_init: collectives of each kind have a stream of their own.
-constexpr std::int32_t kGatherStream = 1, kReduceStream = 2, kAllReduceStream = 3;
+constexpr std::int32_t kCurrentStream = 0, kGatherStream = 1, kReduceStream = 2, kAllReduceStream = 3;
 
 // aten/src/ATen/native/cuda/TensorShape.cu: a block of threads copies 16 bytes a thread at a time.
 constexpr std::int64_t kThreadsPerBlock = 128;
@@ -66,10 +66,30 @@ class FsdpWriter {
     pass(MicroBatch::first, 0, {.adds = false, .reduces = false, .keeps = true});
     for (const MicroBatch kind : {MicroBatch::middle, MicroBatch::last})
       pass(kind, last, {.adds = true, .reduces = false, .keeps = true});
-    writer_.memory().after_micro_batches = writer_.written([&] {
+    CollectiveMemory::StageEvents& stage = writer_.memory().stages.emplace_back();
+    stage.reduce = writer_.written([&] {
       pass_ = {.adds = true, .reduces = true};
       for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) after_backward(*unit);
       end_reductions();
+    });
+    if (runs_actions(strategy_.pipelining.schedule)) write_unsharding(stage);
+  }
+
+  // An action gathers the stage's units by FSDPModule.unshard(async_op=True), on the current stream; before the stage
+  // computes, _assert_unsharded() waits for one after the other (schedules.py).
+  void write_unsharding(CollectiveMemory::StageEvents& stage) {
+    stage.unshard = writer_.written([&] {
+      for (const FsdpBlocks& unit : units_) gather_shards(unit, kCurrentStream);
+    });
+    stage.copy_out = writer_.written([&] {
+      for (const FsdpBlocks& unit : units_) {
+        if (unit.members.empty()) continue;
+        copy_gathered(unit);
+        writer_.free(unit.gathered);
+      }
+    });
+    stage.reshard = writer_.written([&] {
+      for (const FsdpBlocks& unit : units_) reshard(unit);
     });
   }
 
@@ -103,16 +123,16 @@ class FsdpWriter {
     if (!pass_.keeps) return gather_shards(unit);
     writer_.unless_there(unit.members.front().whole, [&] { gather_shards(unit); });
   }
-  void gather_shards(const FsdpBlocks& unit) {
-    if (unit.ranks == 1) return;
+  void gather_shards(const FsdpBlocks& unit, std::int32_t stream = kGatherStream) {
+    if (unit.ranks == 1 || unit.members.empty()) return;
     std::int64_t cast = 0;
     for (const FsdpMember& m : unit.members)
       if (m.is_converted) cast += m.shard_bytes;
     if (strategy_.offloads)
       bring(unit);
     else if (cast > 0)
-      writer_.allocate(cast_, cast, Category::parameters, kGatherStream);
-    writer_.allocate(unit.gathered, unit.ranks * unit.shard_bytes, Category::parameters, kGatherStream);
+      writer_.allocate(cast_, cast, Category::parameters, stream);
+    writer_.allocate(unit.gathered, unit.ranks * unit.shard_bytes, Category::parameters, stream);
     writer_.free(cast_);
     for (const FsdpMember& m : unit.members) {
       writer_.free(m.there);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
+#include "estimator/distributed/looped_actions.h"
 
 namespace gpuplan {
 namespace {
@@ -54,10 +55,13 @@ class Writer {
     let_gradient_go(count_ - 1);
   }
 
-  std::vector<PipelineAction> take() { return std::move(actions_); }
+  std::vector<PipelineAction> take() {
+    add(ActionKind::reduce, 0);
+    return std::move(actions_);
+  }
 
  private:
-  void add(ActionKind kind, std::int32_t micro_batch) { actions_.push_back({kind, micro_batch}); }
+  void add(ActionKind kind, std::int32_t micro_batch) { actions_.push_back({kind, 0, micro_batch}); }
   void forward(std::int32_t i) {
     if (!first_) add(ActionKind::receive, i);
     add(ActionKind::forward, i);
@@ -85,6 +89,7 @@ class Writer {
 }  // namespace
 
 std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int64_t micro_batches) {
+  if (runs_actions(strategy.pipelining.schedule)) return looped_actions(strategy, micro_batches);
   Writer writer(strategy, micro_batches);
   if (strategy.pipelining.schedule == PipelineSchedule::gpipe) {
     writer.gpipe();
@@ -105,7 +110,7 @@ std::int64_t most_in_flight(std::span<const PipelineAction> actions) {
   std::int64_t now = 0, most = 0;
   for (const PipelineAction& action : actions) {
     if (action.kind == ActionKind::forward) most = std::max(most, ++now);
-    if (action.kind == ActionKind::backward) --now;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) --now;
   }
   return most;
 }

@@ -18,17 +18,23 @@ struct PipelineAction {
     receive_gradient,  // the buffer of the output's gradient is allocated
     backward,          // what the micro-batch was given goes when it has returned
     let_received_go,   // the output's gradient
-    let_gradient_go    // that of the hidden states has been sent
+    let_gradient_go,   // that of the hidden states has been sent
+    unshard,           // FSDP2 gathers the stage
+    reshard,           // and lets it go
+    reduce,            // the gradients of all micro-batches
+    backward_input,    // the gradient of the hidden states alone; of the first stage nothing
+    backward_weight    // those of weights, and what the micro-batch was given goes
   };
   Kind kind = Kind::forward;
+  std::int32_t stage = 0;  // which of the rank's
   std::int32_t micro_batch = 0;
   bool operator==(const PipelineAction&) const = default;
 };
 
-/// Of the stage of `strategy`. Throws Error, of kind usage, where 1F1B has fewer micro-batches than stages.
+/// Of the rank of `strategy`. Throws Error, of kind usage, for numbers of micro-batches that its schedule refuses.
 std::vector<PipelineAction> pipeline_actions(const Strategy& strategy, std::int64_t micro_batches);
 
-/// Micro-batches that have gone forward and not back, at the most.
+/// Micro-batches of all its stages that have gone forward and not back, at the most.
 std::int64_t most_in_flight(std::span<const PipelineAction> actions);
 
 }  // namespace gpuplan

@@ -21,34 +21,36 @@ CommunicationRow neighbour_row(std::string_view what, std::int64_t bytes, std::i
 
 std::optional<Link> link_to_next_stage(const Strategy& strategy, std::int64_t stage, const Topology& topology) {
   const std::int64_t width = strategy.ranks() * strategy.tensor, node = topology.gpus_per_node;
-  const std::int64_t from = stage * width + strategy.rank * strategy.tensor;
-  if (from / node == (from + width) / node) return topology.within_node;
+  const auto gpu_of = [&](std::int64_t s) { return strategy.place_of(s) * width + strategy.rank * strategy.tensor; };
+  if (gpu_of(stage) / node == gpu_of(stage + 1) / node) return topology.within_node;
   if (!topology.between_nodes) return std::nullopt;
   Link link = *topology.between_nodes;
   link.bytes_per_second /= static_cast<double>(std::min(width, node));
   return link;
 }
 
-std::int64_t received_bytes(const RankStep& step) {
-  if (step.strategy.pipelining.stage == 0) return 0;
-  return step.graph.buffers[index(buffer_of(step.graph, step.graph.inputs.front()))].bytes;
+std::int64_t received_bytes(const RankStep& step, const RankStage& stage) {
+  if (!stage.first && step.strategy.place_of(stage.number - 1) == step.strategy.pipelining.stage) return 0;
+  return stage.first ? 0 : step.schedule().buffers[index(stage.states)].bytes;
 }
 
-std::int64_t sent_on_bytes(const RankStep& step) {
-  if (step.strategy.pipelining.stage + 1 == step.strategy.pipeline) return 0;
-  return step.graph.buffers[index(buffer_of(step.graph, step.graph.output))].bytes;
+std::int64_t sent_on_bytes(const RankStep& step, const RankStage& stage) {
+  if (!stage.last && step.strategy.place_of(stage.number + 1) == step.strategy.pipelining.stage) return 0;
+  return stage.last ? 0 : step.schedule().buffers[index(stage.loss)].bytes;
 }
 
 std::vector<CommunicationRow> stage_rows(const RankStep& step, const Topology& topology) {
-  const Strategy& strategy = step.strategy;
   std::vector<CommunicationRow> rows;
-  const std::int64_t stage = strategy.pipelining.stage, micro_batches = step.run.micro_batches;
-  if (const std::int64_t bytes = sent_on_bytes(step); bytes > 0)
-    rows.push_back(neighbour_row("hidden states, to the next stage", bytes, micro_batches, Phase::forward,
-                                 link_to_next_stage(strategy, stage, topology)));
-  if (const std::int64_t bytes = received_bytes(step); bytes > 0)
-    rows.push_back(neighbour_row("their gradients, to the stage before", bytes, micro_batches, Phase::backward,
-                                 link_to_next_stage(strategy, stage - 1, topology)));
+  const auto to_next = [&](std::int64_t number) { return link_to_next_stage(step.strategy, number, topology); };
+  const std::int64_t parts = step.run.micro_batches;
+  for (const RankStage& stage : step.stages)
+    if (const std::int64_t bytes = sent_on_bytes(step, stage); bytes > 0)
+      add_row(rows,
+              neighbour_row("hidden states, to the next stage", bytes, parts, Phase::forward, to_next(stage.number)));
+  for (const RankStage& stage : step.stages)
+    if (const std::int64_t bytes = received_bytes(step, stage); bytes > 0)
+      add_row(rows, neighbour_row("their gradients, to the stage before", bytes, parts, Phase::backward,
+                                  to_next(stage.number - 1)));
   return rows;
 }
 

@@ -1,101 +1,25 @@
 #include "estimator/distributed/rank_step.h"
-#include "estimator/distributed/fsdp_construction.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "estimator/base/integers.h"
-#include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
-#include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/joined_stages.h"
 #include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
-#include "estimator/distributed/rank_states.h"
-#include "estimator/distributed/shape_inference.h"
-#include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/share_step.h"
 #include "estimator/distributed/stage_model.h"
 #include "estimator/distributed/tensor_plan.h"
-#include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/build.h"
 #include "estimator/graph/tensor_style.h"
+#include "estimator/schedule/pruned_graph.h"
 
 namespace gpuplan {
 
 namespace {
-
-// to_empty() goes through the modules in the order of their registration, which is that of model.parameters(); a
-// constructor may have made some of them earlier. A module's buffers come after its parameters.
-void order_by_module(Graph& graph) {
-  std::vector<std::int64_t> place(graph.layers.size(), -1);
-  for (std::size_t i = graph.parameters.size(); i-- > 0;)
-    place[index(graph.parameters[i].layer)] = static_cast<std::int64_t>(i);
-  std::vector<std::pair<std::int64_t, TensorId>> storage;
-  std::int64_t before = -1;  // of the layer before, where one has no parameters
-  for (const TensorId t : graph.model_storage) {
-    const LayerId layer = graph.buffers[index(graph.tensor(t).buffer)].layer;
-    if (layer != kNone && place[index(layer)] >= 0) before = place[index(layer)];
-    storage.emplace_back(before, t);
-  }
-  std::ranges::stable_sort(storage, {}, &std::pair<std::int64_t, TensorId>::first);
-  for (std::size_t i = 0; i < storage.size(); ++i) graph.model_storage[i] = storage[i].second;
-}
-
-// The model is made on `meta`, so that nothing of its construction but to_empty() allocates.
-void make_on_meta(Graph& graph, std::vector<Schedule>& micro_batches) {
-  graph.initialization.clear();
-  for (const TensorId t : graph.model_storage)
-    if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
-      for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
-}
-
-// zero.Init() makes in half precision what a module asks for in fp32, such as the frequencies of a rotary embedding.
-void narrow_buffers(Graph& graph, DType precision, std::vector<Schedule>& micro_batches) {
-  for (const BufferTensor& b : graph.named_buffers) {
-    const Tensor& t = graph.tensor(b.tensor);
-    if (t.dtype != DType::fp32) continue;
-    for (Schedule& s : micro_batches)
-      s.buffers[index(t.buffer)].bytes = s.buffers[index(t.buffer)].bytes / size_of(t.dtype) * size_of(precision);
-  }
-}
-
-// A weight that is tied is emptied at each of its places, and the last one stays.
-CollectiveMemory empty_tied(const Graph& graph) {
-  CollectiveWriter writer;
-  const Range events = writer.written([&] {
-    for (const ParameterTensor& p : graph.parameters) {
-      const Tensor& t = graph.tensor(p.tensor);
-      if (std::ranges::find(graph.tied_shapes, t.shape) == graph.tied_shapes.end()) continue;
-      writer.allocate(writer.new_slot(), t.shape.elements() * size_of(t.dtype), Category::parameters);
-      writer.free_buffer(t.buffer);
-    }
-  });
-  writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), events});
-  return writer.finish();
-}
-
-// Parameters are there as shards; whole copies of them are the collectives'.
-void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
-  const std::int64_t on_device = strategy.offloads ? 0 : 1;
-  for (const ParameterTensor& p : graph.parameters) {
-    const Tensor& t = graph.tensor(p.tensor);
-    const Strategy::Group group = shard_group(graph, p, strategy);
-    const std::int64_t bytes = on_device * shard_of(cut_shape(graph, p), group.ranks, group.rank).elements() *
-                               size_of(stored_type(graph, p, strategy, run));
-    for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
-  }
-}
-
-// All is made as it is stored, also where a policy has it gathered in another type.
-void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& strategy,
-                    std::vector<Schedule>& micro_batches) {
-  for (const ParameterTensor& p : graph.parameters) {
-    if (p.packed) continue;
-    const Tensor& t = graph.tensor(p.tensor);
-    for (Schedule& s : micro_batches)
-      s.buffers[index(t.buffer)].bytes = t.shape.elements() * size_of(stored_type(graph, p, strategy, run));
-  }
-}
 
 // That of a tied embedding is added to the head's, which is a rank's part.
 void mark_partial_gradients(Graph& graph, std::int64_t tensor_ranks) {
@@ -161,60 +85,6 @@ bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   return !strategy.reduces_last || (converted && !computed.gradient_type);
 }
 
-// What several GPUs change of a step: who keeps and steps what, and what they send each other.
-void share_step(RankStep& step) {
-  const Strategy& strategy = step.strategy;
-  const Schedule& schedule = step.schedule();
-  step.collectives.emplace();
-  const bool runs_deepspeed = strategy.is_deepspeed() && !by_definition(step.run, strategy);
-  const bool loaded = is_bitsandbytes(step.run.weights);  // onto the GPU, before it is shared
-  const bool on_meta =
-      (strategy.data == DataParallel::fsdp && !loaded) || strategy.data == DataParallel::none || runs_deepspeed;
-  // Adapters are moved to the GPU with their modules, but beside a model that zero.Init has made.
-  const std::vector<TensorId> adapters = on_meta ? std::exchange(step.graph.adapters, {}) : std::vector<TensorId>{};
-  if (on_meta) step.graph.saved_modules.clear();
-  if (on_meta) order_by_module(step.graph);
-  if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
-    std::stable_partition(step.graph.model_storage.begin(), step.graph.model_storage.end(),
-                          [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
-  if (strategy.data == DataParallel::fsdp) {
-    step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
-    if (strategy.moves_units) order_by_unit(step.graph, step.units, strategy);
-    step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
-    if (loaded)
-      load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);
-    else
-      keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
-  } else if (strategy.data == DataParallel::none) {
-    step.collectives = empty_tied(step.graph);
-  } else if (runs_deepspeed) {
-    const auto memory = strategy.data == DataParallel::zero3 ? partitioned_memory : deepspeed_memory;
-    step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
-    if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
-      narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
-  } else if (!strategy.is_deepspeed()) {
-    refuse_unused_parameters(step.graph, schedule, strategy);
-    step.collectives = ddp_memory(step.graph, schedule, strategy);
-  }
-  if (on_meta) make_on_meta(step.graph, step.micro_batches.schedules);
-  step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
-  const SteppedShare stepped = stepped_by(step.graph, schedule, step.run, strategy);
-  RunConfig stepping = step.run;
-  if (runs_deepspeed) stepping.clip_grad_norm = false;  // a factor of the flat gradient
-  stepping.optimizer_in_backward = stepping.optimizer_in_backward || !step.collectives->part_steps.empty();
-  step.optimizer = optimizer_work(stepped.graph, stepped.schedule, stepping, step.gpu);
-  if (runs_deepspeed) {
-    const auto states = strategy.data == DataParallel::zero3 ? partitioned_states : deepspeed_states;
-    step.states = states(step.graph, strategy, step.run, state_bytes(step.optimizer));
-  }
-  if (strategy.data == DataParallel::fsdp) step.states.optimizer_state = state_bytes(step.optimizer);
-  if (!strategy.offloads) return;
-  OptimizerWork on_device;  // clipping and stepping, all states too, are the host's
-  on_device.trainer = step.optimizer.trainer;
-  step.optimizer = std::move(on_device);
-  step.run.offload_optimizer = true;
-}
-
 // A loader hands over one micro-batch after another.
 void take_one_batch_at_a_time(RankStep& step) {
   for (const TensorId t : step.graph.inputs) {
@@ -225,22 +95,85 @@ void take_one_batch_at_a_time(RankStep& step) {
 }
 
 // The model with a few blocks says what they are given.
-void build_stage(RankStep& step, const Model& model, Catalog catalog, RunConfig& computed,
-                 const CheckpointConfig* units) {
-  const Strategy& strategy = step.strategy;
-  const std::int64_t stage = strategy.pipelining.stage;
-  const Model few = first_blocks(model);
-  const Graph begun = build_graph(few, catalog, computed, step.gpu, units);
-  computed.stage = StageOfRun{.first = stage == 0, .last = stage + 1 == strategy.pipeline};
-  const StageModel of = stage_model(model, catalog, begun, strategy);
-  step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
-  if (!computed.stage->last && !step.graph.tensor(step.graph.output).requires_grad)
-    throw Error(
-        "stage " + std::to_string(stage) + " returns hidden states without a gradient: nothing in it is trained",
-        ErrorKind::usage)
-        .help("its backward is not planned; train a part of each stage, or leave out --pp");
-  step.pipeline = pipeline_actions(strategy, step.run.micro_batches);
-  step.part = {of.first_block, of.blocks, of.all_blocks, most_in_flight(step.pipeline), of.copies_embedding};
+struct StageMaker {
+  const Model& model;
+  Catalog catalog;
+  const RunConfig& run;
+  const CheckpointConfig* units;
+  const Graph begun;
+
+  StageModel build(RankStep& step, std::int64_t number, RunConfig& computed) const {
+    const std::int64_t stages = step.strategy.stages();
+    computed.stage = StageOfRun{.first = number == 0, .last = number + 1 == stages};
+    StageModel of = stage_model(model, catalog, begun, step.strategy, number);
+    step.graph = build_graph(of.model, catalog, computed, step.gpu, units);
+    if (!computed.stage->last && !step.graph.tensor(step.graph.output).requires_grad)
+      throw Error(
+          "stage " + std::to_string(number) + " returns hidden states without a gradient: nothing in it is trained",
+          ErrorKind::usage)
+          .help("its backward is not planned; train a part of each stage, or leave out --pp");
+    return of;
+  }
+};
+
+// stage_backward_input() and stage_backward_weight() run a backward twice.
+void refuse_checkpoints(const Graph& graph) {
+  if (graph.checkpoints.empty()) return;
+  const bool selective = graph.checkpoints.front().selective;
+  throw Error(selective
+                  ? "PyTorch refuses --checkpoint op where backward is split: \"Trying to backward an extra time. You "
+                    "are only allowed to backward once on any region computed under selective activation "
+                    "checkpoint.\""
+                  : "checkpoints are not planned where backward is split: each part of it runs them again",
+              ErrorKind::usage)
+      .help("--checkpoint none, or --pp-schedule interleaved1f1b");
+}
+
+// The schedules of a graph, and what several GPUs make of them.
+void schedule_step(RankStep& step, const RunConfig& computed, bool calls, bool first_is_whole = false) {
+  mark_partial_gradients(step.graph, step.run.tensor_ranks);
+  refuse_batch_norm(step.graph, computed, step.strategy);
+  if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
+  if (splits_backward(step.strategy.pipelining.schedule)) refuse_checkpoints(step.graph);
+  // Without a gradient of what it is given, the first stage computes all at once, later.
+  if (computed.stage && !computed.stage->first && splits_backward(step.strategy.pipelining.schedule))
+    step.split = std::make_unique<SplitBackward>(split_backward(step.graph));
+  const SplitUse use{step.split.get(), mixes_backward(step.strategy.pipelining.schedule), first_is_whole};
+  step.micro_batches = make_micro_batch_schedules(step.graph, computed, step.gpu, calls, step.inferring.get(), use);
+  if (step.run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
+    step.micro_batches.schedules.resize(1);
+    if (calls) step.micro_batches.calls.resize(1);
+  }
+  if (step.run.like == Like::accelerate || step.run.like == Like::lightning) take_one_batch_at_a_time(step);
+}
+
+// Each stage is a step of its own until all of it is known.
+RankStep with_stages(RankStep rank, const StageMaker& maker, bool calls) {
+  std::vector<RankStep> stages;
+  rank.pipeline = pipeline_actions(rank.strategy, rank.run.micro_batches);
+  rank.part.in_flight = most_in_flight(rank.pipeline);
+  for (const std::int64_t number : stages_of_rank(rank.strategy)) {
+    RankStep& stage = stages.emplace_back();
+    stage.run = rank.run;
+    stage.gpu = rank.gpu;
+    stage.strategy = rank.strategy;
+    stage.strategy.pipelining.stage = number;
+    RunConfig computed = maker.run;
+    const StageModel of = maker.build(stage, number, computed);
+    const auto own = static_cast<std::int32_t>(stages.size()) - 1;
+    const auto through = std::ranges::find_if(rank.pipeline, [&](const PipelineAction& a) {
+      return a.stage == own &&
+             (a.kind == PipelineAction::Kind::backward || a.kind == PipelineAction::Kind::backward_weight);
+    });
+    schedule_step(stage, computed, calls,
+                  through != rank.pipeline.end() && through->kind == PipelineAction::Kind::backward);
+    share_model(stage);
+    stage.stages.push_back(rank_stage(stage.graph, stage.micro_batches, number, rank.strategy.stages()));
+    rank.part.stages.push_back({number, of.first_block, of.blocks});
+    rank.part.all_blocks = of.all_blocks;
+    rank.part.copies_embedding = rank.part.copies_embedding || of.copies_embedding;
+  }
+  return joined_stages(std::move(rank), std::move(stages));
 }
 
 // Trainer's _build_accelerator_args(): find_unused_parameters, but for checkpointed models of transformers' own
@@ -275,28 +208,31 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;
-  if (strategy.runs_stages())
-    build_stage(step, model, catalog, computed, units);
-  else
+  if (strategy.runs_stages()) {
+    const StageMaker maker{model, catalog, computed, units,
+                           build_graph(first_blocks(model), catalog, computed, gpu, units)};
+    step = with_stages(std::move(step), maker, calls);
+  } else {
     step.graph = build_graph(model, catalog, computed, gpu, units);
-  mark_partial_gradients(step.graph, run.tensor_ranks);
-  refuse_batch_norm(step.graph, computed, strategy);
-  if (!step.pipeline.empty()) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
-  step.micro_batches = make_micro_batch_schedules(step.graph, computed, gpu, calls, step.inferring.get());
-  if (run.micro_batches > 1 && makes_gradients_anew(computed, step.strategy)) {
-    step.micro_batches.schedules.resize(1);
-    if (calls) step.micro_batches.calls.resize(1);
+    schedule_step(step, computed, calls);
+    if (strategy.shares()) share_model(step);
   }
-  if (run.like == Like::accelerate || run.like == Like::lightning) take_one_batch_at_a_time(step);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
-  if (strategy.shares()) share_step(step);
+  if (strategy.shares()) share_states(step);
   return step;
 }
 
 std::vector<CommunicationRow> communication(const RankStep& step, const Topology& topology) {
-  std::vector<CommunicationRow> rows = communication(step.graph, step.micro_batches.schedules.back(), step.units,
-                                                     step.strategy, step.run.micro_batches, topology);
-  if (step.pipeline.empty()) return rows;
+  std::vector<CommunicationRow> rows;
+  const auto of = [&](const RankStep& part, const GatherCounts* counts) {
+    return communication(part.graph, part.micro_batches.schedules.back(), part.units, part.strategy,
+                         part.run.micro_batches, topology, counts);
+  };
+  if (step.pipeline.empty()) return of(step, nullptr);
+  for (std::size_t s = 0; s < step.stages.size(); ++s) {
+    const GatherCounts counts = gather_counts(step.strategy, step.pipeline, static_cast<std::int32_t>(s));
+    for (const CommunicationRow& row : of(step.joined.empty() ? step : step.joined[s], &counts)) add_row(rows, row);
+  }
   const std::vector<CommunicationRow> more = stage_rows(step, topology);
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;

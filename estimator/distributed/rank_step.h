@@ -10,6 +10,7 @@
 #include "estimator/distributed/communication.h"
 #include "estimator/distributed/fsdp_units.h"
 #include "estimator/distributed/pipeline_actions.h"
+#include "estimator/distributed/rank_stage.h"
 #include "estimator/distributed/stage_split.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
@@ -17,6 +18,7 @@
 #include "estimator/graph/layer.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/schedule/micro_batch_schedules.h"
+#include "estimator/schedule/pruned_graph.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -30,10 +32,13 @@ struct RankStep {
   Graph graph;
   MicroBatchSchedules micro_batches;
   OptimizerWork optimizer;  // of what the rank steps (rank_share.h)
-  // Of a stage that torch.distributed.pipelining runs:
+  // Of a rank of torch.distributed.pipelining:
   std::vector<PipelineAction> pipeline;
+  std::vector<RankStage> stages;
   StagePart part;
-  std::unique_ptr<Graph> inferring;  // of the second schedule, which is run before the first step
+  std::unique_ptr<Graph> inferring;      // of the second schedule, which is run before the first step
+  std::unique_ptr<SplitBackward> split;  // of the others, where backward is run in two parts
+  std::vector<RankStep> joined;          // a step of each of several stages, which graph and schedules are made of
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;
   std::vector<FsdpUnit> units;  // FSDP2's, as the last micro-batch runs them

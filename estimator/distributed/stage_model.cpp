@@ -208,7 +208,8 @@ void collect_paths(const Body& body, const std::string& path, std::set<std::stri
 
 }  // namespace
 
-StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy) {
+StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy,
+                       std::int64_t number) {
   StageModel stage{model};
   BlockSequence s = longest_sequence(stage.model.layers);
   if (s.blocks == 0)
@@ -216,11 +217,10 @@ StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, 
                "a repeat of blocks in the spec is one");
   refuse_uncut(first_blocks(model), s, begun);
   const std::vector<std::int64_t> each = blocks_of_stages(s.blocks, strategy);
-  const auto number = strategy.pipelining.stage;
   stage.all_blocks = s.blocks;
   stage.blocks = each[index(number)];
   stage.first_block = std::accumulate(each.begin(), each.begin() + number, std::int64_t{0});
-  const bool first = number == 0, last = number + 1 == strategy.pipeline;
+  const bool first = number == 0, last = number + 1 == strategy.stages();
   const std::vector<Input> inputs = model.inputs;
   keep_blocks(s, stage.first_block, stage.blocks);
   if (!last) {

@@ -21,11 +21,12 @@ struct StageModel {
   bool copies_embedding = false;  // the head, which is tied to the embedding of another stage
 };
 
-/// The stage `strategy.pipelining.stage` of a model whose blocks come one after the other, as its longest sequence of
+/// The stage of that number of a model whose blocks come one after the other, as its longest sequence of
 /// blocks: what comes before them, whose result the first one is given, belongs to the first stage, what comes after
 /// them and the loss to the last one. What other blocks are given besides (masks, rotary tables) is made by every
 /// stage, and the result of the block before is an input, of the shape that it has in `begun`, the graph of
 /// first_blocks(), with a gradient. Throws Error, of kind usage, for models that cannot be cut so.
-StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy);
+StageModel stage_model(const Model& model, Catalog catalog, const Graph& begun, const Strategy& strategy,
+                       std::int64_t number);
 
 }  // namespace gpuplan

@@ -10,12 +10,15 @@ std::string_view name_of(DataParallel kind) {
 }
 
 std::string_view name_of(PipelineSchedule schedule) {
-  constexpr std::array<std::string_view, 3> kNames = {"formulas", "gpipe", "1f1b"};
+  constexpr std::array<std::string_view, 8> kNames = {"formulas",        "gpipe",     "1f1b",
+                                                      "interleaved1f1b", "loopedbfs", "interleavedzerobubble",
+                                                      "zbvzerobubble",   "dualpipev"};
   return kNames[static_cast<std::size_t>(schedule)];
 }
 
 std::string pipeline_words(const PipelineSettings& s) {
   std::string words(name_of(s.schedule));
+  if (s.stages_each > 1) words += ",stages=" + std::to_string(s.stages_each);
   if (!s.returns_outputs) words += ",outputs=drop";
   if (s.counts_ends) words += ",split=torchtitan";
   for (std::size_t i = 0; i < s.blocks.size(); ++i) words += (i == 0 ? ",split=" : "/") + std::to_string(s.blocks[i]);

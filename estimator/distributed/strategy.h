@@ -29,13 +29,34 @@ struct PartitionSettings {
 
 /// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or
 /// torch.distributed.pipelining.
-enum class PipelineSchedule : std::uint8_t { formulas, gpipe, one_f_one_b };
+enum class PipelineSchedule : std::uint8_t {
+  formulas,
+  gpipe,
+  one_f_one_b,
+  interleaved_1f1b,
+  looped_bfs,
+  interleaved_zero_bubble,
+  zbv,
+  dual_pipe_v
+};
+
+/// Those of several stages a rank, which are run as a list of actions (schedules.py, _PipelineScheduleRuntime).
+constexpr bool runs_actions(PipelineSchedule schedule) { return schedule >= PipelineSchedule::interleaved_1f1b; }
+/// Those that compute gradients of weights apart, later than what the stage before waits for.
+constexpr bool splits_backward(PipelineSchedule schedule) {
+  return schedule >= PipelineSchedule::interleaved_zero_bubble;
+}
+/// Those that do so with some micro-batches.
+constexpr bool mixes_backward(PipelineSchedule schedule) { return schedule == PipelineSchedule::dual_pipe_v; }
+/// Those whose stages go through the ranks and back again.
+constexpr bool turns_back(PipelineSchedule schedule) { return schedule >= PipelineSchedule::zbv; }
 
 std::string_view name_of(PipelineSchedule schedule);  // "1f1b"
 
 struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::formulas;
-  std::int64_t stage = 0;            // of the rank
+  std::int64_t stage = 0;        // of the rank: the first of its stages, and its place among the ranks of a pipeline
+  std::int64_t stages_each = 1;  // of a rank, every Strategy::pipeline-th
   std::vector<std::int64_t> blocks;  // of each stage; empty: as evenly as they can be, the first ones have one more
   bool counts_ends = false;          // then the embedding is one of the first stage's, norm and head one of the last's
   bool returns_outputs = true;       // schedule.step()'s return_outputs: of all micro-batches, until the next step
@@ -45,7 +66,7 @@ struct Strategy {
   DataParallel data = DataParallel::none;
   std::int64_t gpus = 1;      // in all: data * tensor * pipeline
   std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
-  std::int64_t pipeline = 1;  // stages
+  std::int64_t pipeline = 1;  // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
   /// many times as many (token, expert) pairs the rank is sent as it sends.
   std::int64_t experts = 1;
@@ -55,6 +76,14 @@ struct Strategy {
   std::int64_t context = 1;
   std::int64_t sample_groups() const { return ranks() / context; }
   PipelineSettings pipelining;
+  std::int64_t stages() const { return pipeline * pipelining.stages_each; }
+  /// The place in the pipeline of who has the stage (generate_stage_to_rank_mapping): in a loop, or there and back
+  /// again.
+  std::int64_t place_of(std::int64_t stage) const {
+    const std::int64_t place = stage % pipeline;
+    const bool back = turns_back(pipelining.schedule) && stage / pipeline % 2 == 1;
+    return back ? pipeline - 1 - place : place;
+  }
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
   std::int64_t rank = 0;  // among those of data parallelism
   std::int64_t gpus_per_node = 8;

@@ -39,6 +39,12 @@ struct Roof {
   double flops_per_second = 0;
 };
 
+/// Of a pipeline's stage, in all micro-batches; forward: also the loss; weight: the gradients of weights, where they
+/// are computed apart from the rest of backward.
+struct StageTime {
+  double forward_seconds = 0, backward_seconds = 0, weight_seconds = 0;
+};
+
 struct StepTime {
   // These sum to seconds(). Overlapped work counts only as far as the GPU waits for it.
   double copy_seconds = 0, forward_seconds = 0, loss_seconds = 0, backward_seconds = 0, clip_seconds = 0,
@@ -60,6 +66,7 @@ struct StepTime {
   double peak_bytes = 0;          // a second, of the GPU's memory
   bool measured = false;          // the GPU's own measurements were used
   std::vector<LayerTime> layers;  // one a layer of the graph, in its order
+  std::vector<StageTime> stages;  // of the rank, in a pipeline
 };
 
 /// The same on one of several GPUs.

@@ -57,8 +57,8 @@ std::string plan_json_schema() {
       every_rank:{first last ranks allocated_bytes reserved_bytes device_bytes:integer}[]
       communication:{what collective:string microseconds exposed_microseconds:integer? bytes sent_bytes:integer}[]
       time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency copy_seconds:number}?
-      pipeline:{schedule:gpipe|1f1b stages stage first_block blocks all_blocks micro_batches_in_flight:integer
-        returns_outputs:boolean}?
+      pipeline:{schedule:gpipe|1f1b|interleaved1f1b|loopedbfs|interleavedzerobubble|zbvzerobubble|dualpipev held:{stage first_block blocks:integer}[]
+        stages stage first_block blocks all_blocks micro_batches_in_flight:integer returns_outputs:boolean}?
       differing_ranks compared_ranks:integer
       gpus rank batch replicas tensor_ranks expert_ranks context_ranks nccl_bytes:integer expert_load:number offload:boolean wrapped_blocks:integer? param_type reduce_type:string?})";
   schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end"},

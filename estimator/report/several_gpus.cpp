@@ -73,15 +73,22 @@ class GpusScreen : public StyledScreen {
   std::string stage() const {
     const Strategy& s = rank_.strategy;
     const StagePart& part = *rank_.stage;
-    const std::int64_t last = part.first_block + part.blocks - 1;
-    const std::string blocks = part.blocks == 1
-                                   ? "block " + format_count(last)
-                                   : "blocks " + format_count(part.first_block) + " to " + format_count(last);
-    std::string out = "  stage    " + format_count(s.pipelining.stage) + " of " + format_count(s.pipeline) + dot() +
-                      blocks + " of " + format_count(part.all_blocks) + dot() + "up to " +
-                      format_count(part.in_flight) + " of " + format_count(report_.run.micro_batches) +
-                      " micro-batches in flight\n";
-    if (s.pipelining.stage + 1 == s.pipeline && s.pipelining.returns_outputs)
+    const bool several = s.pipelining.stages_each > 1;
+    std::string numbers, blocks;
+    for (const StagePart::Stage& stage : part.stages) {
+      const std::int64_t last = stage.first_block + stage.blocks - 1;
+      const std::string between = numbers.empty() ? "" : stage.number == part.stages.back().number ? " and " : ", ";
+      numbers += between + format_count(stage.number);
+      blocks += between + (stage.blocks == 1 ? "" : format_count(stage.first_block) + " to ") + format_count(last);
+    }
+    const bool one = !several && part.stages.front().blocks == 1;
+    std::string out = std::string("  ") + (several ? "stages   " : "stage    ") + numbers + " of " +
+                      format_count(s.stages()) + dot() + (one ? "block " : "blocks ") + blocks + " of " +
+                      format_count(part.all_blocks) + dot() + "up to " + format_count(part.in_flight) + " of " +
+                      format_count(report_.run.micro_batches * s.pipelining.stages_each) +
+                      (several ? " forwards held, of " + format_count(report_.run.micro_batches) + " micro-batches\n"
+                               : " micro-batches in flight\n");
+    if (part.stages.back().number + 1 == s.stages() && s.pipelining.returns_outputs)
       out += "  keeps    the outputs of all micro-batches until the next step (outputs=drop)\n";
     return out;
   }
@@ -99,8 +106,7 @@ class GpusScreen : public StyledScreen {
   }
   std::string pipeline_title() const {
     const Strategy& s = rank_.strategy;
-    const std::string schedule = s.pipelining.schedule == PipelineSchedule::gpipe ? "GPipe" : "1F1B";
-    return "pipeline of " + format_count(s.pipeline) + " stages, " + schedule +
+    return "pipeline of " + format_count(s.stages()) + " stages, " + std::string(title_of(s.pipelining.schedule)) +
            (s.tensor == 1 ? "" : dot() + "tensor parallel " + format_count(s.tensor)) +
            (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data)));
   }
@@ -170,7 +176,8 @@ class GpusScreen : public StyledScreen {
         (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" + dot();
     if (rank_.stage)
       return together + format_figure(100 * (1 - time.step.bubble_seconds / time.step.seconds())) +
-             " % of the step this stage does not wait for others\n";
+             " % of the step this " + (rank_.strategy.pipelining.stages_each > 1 ? "rank" : "stage") +
+             " does not wait for others\n";
     if (rank_.strategy.tensor > 1 || rank_.strategy.context > 1)  // one GPU alone has not all of a layer, or a sample
       return together + format_figure(100 * (1 - time.step.communication_seconds / time.step.seconds())) +
              " % of the step is not communication\n";
@@ -211,6 +218,13 @@ class GpusScreen : public StyledScreen {
 };
 
 }  // namespace
+
+std::string_view title_of(PipelineSchedule schedule) {
+  constexpr std::array<std::string_view, 8> titles = {"formulas",         "GPipe",      "1F1B",
+                                                      "interleaved 1F1B", "looped BFS", "interleaved zero bubble",
+                                                      "ZBV zero bubble",  "DualPipeV"};
+  return titles[static_cast<std::size_t>(schedule)];
+}
 
 std::string_view title_of(DataParallel kind) {
   constexpr std::array<std::string_view, 6> titles = {"one GPU", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"};

@@ -11,6 +11,8 @@ namespace gpuplan {
 
 /// "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"
 std::string_view title_of(DataParallel kind);
+/// "1F1B"
+std::string_view title_of(PipelineSchedule schedule);
 
 /// Of a report with a rank: which it is, what it keeps, what a step sends.
 std::string several_gpus_text(const Report& report, const TextStyle& style);

@@ -24,11 +24,15 @@ Json scaling_json(const Report& report) {
 Json pipeline_json(const RankShare& rank) {
   if (!rank.stage) return nullptr;
   const PipelineSettings& settings = rank.strategy.pipelining;
+  Json held = Json::array();
+  for (const StagePart::Stage& stage : rank.stage->stages)
+    held.push_back({{"stage", stage.number}, {"first_block", stage.first_block}, {"blocks", stage.blocks}});
   return {{"schedule", name_of(settings.schedule)},
-          {"stages", rank.strategy.pipeline},
+          {"stages", rank.strategy.stages()},
           {"stage", settings.stage},
-          {"first_block", rank.stage->first_block},
-          {"blocks", rank.stage->blocks},
+          {"first_block", rank.stage->stages.front().first_block},
+          {"blocks", rank.stage->stages.front().blocks},
+          {"held", std::move(held)},
           {"all_blocks", rank.stage->all_blocks},
           {"micro_batches_in_flight", rank.stage->in_flight},
           {"returns_outputs", settings.returns_outputs}};

@@ -36,10 +36,12 @@ class InputBuffers {
 
  public:
   /// `first`: whose gradients those of this backward are added to; null: they begin with this one. `kept`: marks the
-  /// buffers of gradients that stay. `reached`: see reached_nodes().
+  /// buffers of gradients that stay. `reached`: see reached_nodes(). `converts_each`: to RunConfig::gradient_type, not
+  /// only those that are the first: FSDP2 leaves later ones as they come while its units run backward alone
+  /// (_fsdp_param_group.py, _set_unsharded_grad_dtypes).
   InputBuffers(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,
-               const Schedule* first, const std::vector<char>& reached)
-      : graph_(graph), run_(run), writer_(writer), kept_(kept), first_(first) {
+               const Schedule* first, const std::vector<char>& reached, bool converts_each = false)
+      : graph_(graph), run_(run), writer_(writer), kept_(kept), first_(first), converts_each_(converts_each) {
     first_slot_.reserve(graph_.nodes.size());
     std::size_t slots = 0;
     for (const AutogradNode& n : graph_.nodes) {
@@ -70,7 +72,7 @@ class InputBuffers {
   /// The type in which a gradient goes to the tensor: that of the tensor, but where a leaf says otherwise.
   DType type_for(TensorId input) const {
     const Tensor& t = graph_.tensor(input);
-    const bool asks = run_.gradient_type && first_ == nullptr && t.producer == kNone && t.trained;
+    const bool asks = run_.gradient_type && (first_ == nullptr || converts_each_) && t.producer == kNone && t.trained;
     return asks ? *run_.gradient_type : t.dtype;
   }
 
@@ -251,6 +253,7 @@ class InputBuffers {
   StepWriter& writer_;
   std::vector<char>& kept_;
   const Schedule* first_;
+  bool converts_each_;
   std::vector<std::size_t> first_slot_;
   std::vector<GradientTensor> pending_;        // by node and output
   std::vector<std::int32_t> leaf_;             // by tensor: its place in leaf_gradient_

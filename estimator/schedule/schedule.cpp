@@ -198,7 +198,7 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
 }  // namespace
 
 Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first, Calls* calls,
-                       const Schedule* before) {
+                       const Schedule* before, const SplitBackward* split) {
   if (before == nullptr) before = first;
   Schedule s;
   s.buffers = before != nullptr ? before->buffers : graph.buffers;
@@ -213,7 +213,10 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   StepWriter writer(s, run, gpu, calls);
   append_forward(graph, run, writer);
   hold_results(graph, run, writer, kept);
-  if (graph.loss != kNone) append_backward(graph, run, writer, kept, first);
+  if (split != nullptr)
+    append_split_backward(graph, *split, run, writer, kept, first);
+  else if (graph.loss != kNone)
+    append_backward(graph, run, writer, kept, first);
   if (graph.loss != kNone && graph.division != kNone) {
     writer.mark("accelerator.backward", kNone, Phase::backward);
     writer.read(buffer_of(graph, graph.loss));

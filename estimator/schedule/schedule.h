@@ -20,6 +20,7 @@
 namespace gpuplan {
 
 struct Calls;
+struct SplitBackward;
 
 struct ScheduledOp {
   std::string_view name;  // PyTorch's, of a marker its own
@@ -80,6 +81,7 @@ struct Schedule {
   BufferId output = kNone;               // held by the training loop; kNone where nothing holds it
   std::vector<BufferId> beside_results;  // what the output and the loss hold besides
   BufferId loss = kNone;
+  std::int32_t weights_begin = kNone;  // of ops: where gradients of weights are computed apart (SplitBackward)
   BufferId model_loss = kNone;  // held beside the output where the model computed the loss and it was divided since
 };
 
@@ -87,13 +89,15 @@ struct Schedule {
 /// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their
 /// numbers from one to the other. `before`: whose buffers keep theirs; null: those of `first`.
 /// `calls`: where to record what each step is given, for who executes it. Where there is a `first`, its gradients are
-/// in Calls::gradients already.
+/// in Calls::gradients already. `split`: of the graph, whose backward is run in two parts then.
 Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr,
-                       Calls* calls = nullptr, const Schedule* before = nullptr);
+                       Calls* calls = nullptr, const Schedule* before = nullptr, const SplitBackward* split = nullptr);
 
 /// Of a stage that is not the last one: what its backward begins with, which its schedule's names hold.
 BufferId received_gradient(const Schedule& schedule);
 
+/// The marker at which loss.backward() ends.
+constexpr std::string_view kBackwardReturns = "backward returns";
 /// The step at which the engine is through, its callbacks too, and lets go of the gradient that it began with; that
 /// after the last one where nothing runs backward.
 std::int32_t backward_returns(const Schedule& schedule);

@@ -233,10 +233,10 @@ class StepReader {
   }
   void read(Schedule& of) {
     auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, gradient_arrives,
-           updates, replacements, taken, constants, sums, output, beside_results, loss, model_loss] = of;
+           updates, replacements, taken, constants, sums, output, beside_results, loss, weights_begin, model_loss] = of;
     (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, gradient_arrives,
             updates);
-    (*this)(replacements, taken, constants, sums, output, beside_results, loss, model_loss);
+    (*this)(replacements, taken, constants, sums, output, beside_results, loss, weights_begin, model_loss);
   }
   void read(OperandView& of) {
     auto& [buffer, shape, strides, offset, dtype] = of;

@@ -6,6 +6,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/pipeline_actions.h"
+#include "estimator/distributed/stage_split.h"
 
 namespace gpuplan {
 namespace {
@@ -13,70 +14,98 @@ namespace {
 using Kind = PipelineAction::Kind;
 using Ends = std::vector<std::optional<double>>;  // by micro-batch
 
-class Stages {
+class Ranks {
  public:
-  Stages(std::span<const StageSeconds> stages, Strategy strategy, std::int64_t micro_batches)
+  Ranks(std::span<const StageSeconds> stages, const Strategy& strategy, std::int64_t micro_batches)
       : seconds_(stages), stages_(stages.size()) {
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      strategy.pipelining.stage = static_cast<std::int64_t>(s);
-      for (const PipelineAction& action : pipeline_actions(strategy, micro_batches))
-        if (action.kind == Kind::forward || action.kind == Kind::backward) stages_[s].actions.push_back(action);
-      stages_[s].forward.resize(index(micro_batches));
-      stages_[s].backward.resize(index(micro_batches));
+    for (Stage& stage : stages_) {
+      stage.forward.resize(index(micro_batches));
+      stage.backward.resize(index(micro_batches));
+    }
+    Strategy of_rank = strategy;
+    for (std::int64_t r = 0; r < strategy.pipeline; ++r) {
+      of_rank.pipelining.stage = r;
+      const std::vector<std::int64_t> numbers = stages_of_rank(of_rank);
+      Rank& rank = ranks_.emplace_back();
+      for (const PipelineAction& a : pipeline_actions(of_rank, micro_batches))
+        if (computes(a.kind)) rank.computed.push_back({index(numbers[index(a.stage)]), index(a.micro_batch), a.kind});
     }
   }
 
-  // Until no stage goes on; a schedule whose stages wait for each other ends.
-  double run() {
+  // Until no rank goes on; a schedule whose stages wait for each other ends.
+  double run(std::span<const double> after) {
     for (bool more = true; more;) {
       more = false;
-      for (std::size_t s = 0; s < stages_.size(); ++s)
-        while (advance(s)) more = true;
+      for (Rank& rank : ranks_)
+        while (advance(rank)) more = true;
     }
     double last = 0;
-    for (std::size_t s = 0; s < stages_.size(); ++s) last = std::max(last, stages_[s].now + seconds_[s].after);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) last = std::max(last, ranks_[r].now + after[r]);
     return last;
   }
 
  private:
-  struct Stage {
-    std::vector<PipelineAction> actions;
+  struct Computation {
+    std::size_t stage, micro_batch;
+    Kind kind;
+  };
+  struct Rank {
+    std::vector<Computation> computed;
     std::size_t next = 0;
     double now = 0;
+  };
+  struct Stage {
     Ends forward, backward;
   };
 
-  // When what the action needs is there; nothing: it has not been computed.
-  std::optional<double> ready(std::size_t s, const PipelineAction& action) const {
-    const std::size_t i = index(action.micro_batch);
-    const bool forward = action.kind == Kind::forward;
-    if (forward ? s == 0 : s + 1 == stages_.size()) return 0;
-    const std::optional<double>& end = forward ? stages_[s - 1].forward[i] : stages_[s + 1].backward[i];
-    if (!end) return std::nullopt;
-    return *end + seconds_[forward ? s - 1 : s].send;
+  static bool computes(Kind kind) {
+    return kind == Kind::forward || kind == Kind::backward || kind == Kind::backward_input ||
+           kind == Kind::backward_weight;
   }
 
-  bool advance(std::size_t s) {
-    Stage& stage = stages_[s];
-    if (stage.next == stage.actions.size()) return false;
-    const PipelineAction& action = stage.actions[stage.next];
-    const std::optional<double> from = ready(s, action);
+  // When what it needs is there; nothing: it has not been computed.
+  std::optional<double> ready(const Computation& c) const {
+    const bool forward = c.kind == Kind::forward;
+    if (c.kind == Kind::backward_weight || (forward ? c.stage == 0 : c.stage + 1 == stages_.size())) return 0;
+    const std::optional<double>& end =
+        forward ? stages_[c.stage - 1].forward[c.micro_batch] : stages_[c.stage + 1].backward[c.micro_batch];
+    if (!end) return std::nullopt;
+    return *end + seconds_[forward ? c.stage - 1 : c.stage].send;
+  }
+
+  // The first stage computes all of backward with the gradients of weights.
+  double seconds_of(const Computation& c) const {
+    const StageSeconds& s = seconds_[c.stage];
+    switch (c.kind) {
+      case Kind::forward: return s.forward;
+      case Kind::backward_input: return c.stage == 0 ? 0 : s.backward;
+      case Kind::backward_weight: return c.stage == 0 ? s.backward : s.weight;
+      default: return s.backward + s.weight;
+    }
+  }
+
+  bool advance(Rank& rank) {
+    if (rank.next == rank.computed.size()) return false;
+    const Computation& c = rank.computed[rank.next];
+    const std::optional<double> from = ready(c);
     if (!from) return false;
-    const bool forward = action.kind == Kind::forward;
-    stage.now = std::max(stage.now, *from) + (forward ? seconds_[s].forward : seconds_[s].backward);
-    (forward ? stage.forward : stage.backward)[index(action.micro_batch)] = stage.now;
-    ++stage.next;
+    rank.now = std::max(rank.now, *from) + seconds_of(c);
+    if (c.kind != Kind::backward_weight)
+      (c.kind == Kind::forward ? stages_[c.stage].forward : stages_[c.stage].backward)[c.micro_batch] = rank.now;
+    ++rank.next;
     return true;
   }
 
   std::span<const StageSeconds> seconds_;
   std::vector<Stage> stages_;
+  std::vector<Rank> ranks_;
 };
 
 }  // namespace
 
-double pipelined_seconds(std::span<const StageSeconds> stages, const Strategy& strategy, std::int64_t micro_batches) {
-  return Stages(stages, strategy, micro_batches).run();
+double pipelined_seconds(std::span<const StageSeconds> stages, std::span<const double> after, const Strategy& strategy,
+                         std::int64_t micro_batches) {
+  return Ranks(stages, strategy, micro_batches).run(after);
 }
 
 }  // namespace gpuplan

@@ -11,11 +11,13 @@ namespace gpuplan {
 
 struct StageSeconds {
   double forward = 0, backward = 0;  // of one micro-batch
-  double after = 0;                  // once all are through: reductions, clipping, the optimizer
+  double weight = 0;                 // the same of its gradients of weights, where they are computed apart
   double send = 0;                   // of a micro-batch's hidden states to the next stage, and of their gradient back
 };
 
-/// The step of the stage that ends last. `stages`: all of `strategy`.
-double pipelined_seconds(std::span<const StageSeconds> stages, const Strategy& strategy, std::int64_t micro_batches);
+/// The step of the rank that ends last. `stages`: all of `strategy`; `after`: what each rank, by its place in the
+/// pipeline, does once all are through: reductions, clipping, the optimizer.
+double pipelined_seconds(std::span<const StageSeconds> stages, std::span<const double> after, const Strategy& strategy,
+                         std::int64_t micro_batches);
 
 }  // namespace gpuplan

@@ -44,8 +44,10 @@ std::int64_t bytes_of(const Graph& graph, std::span<const TensorId> tensors) {
 
 class StepClock {
  public:
-  StepClock(const Graph& graph, const RunConfig& run, const Processor& on, HostCopy copy)
-      : graph_(graph), run_(run), on_(on), copy_(copy), layer_shares_(graph.layers.size()) {
+  StepClock(const Graph& graph, const RunConfig& run, std::span<const RankStage> stages, const Processor& on,
+            HostCopy copy)
+      : graph_(graph), run_(run), stages_(stages), on_(on), copy_(copy), layer_shares_(graph.layers.size()) {
+    time_.stages.resize(stages.size());
     time_.layers.resize(graph.layers.size());
     time_.measured = on.gpu.measured.has_value();
     for (const ParameterTensor& p : graph.parameters)
@@ -56,7 +58,7 @@ class StepClock {
     for (std::int64_t i = 0; i < run_.micro_batches; ++i) {
       const std::size_t pass = i == 0 ? 0 : micro_batches.schedules.size() - 1;
       copy_batch();
-      forward_and_backward(micro_batches.schedules[pass], micro_batches.calls[pass]);
+      forward_and_backward(micro_batches, pass);
     }
     if (run_.mode == Mode::train) {
       if (run_.clip_grad_norm) update_row(update.clip, update.clip_kernels, time_.clip_seconds);
@@ -87,20 +89,54 @@ class StepClock {
     close_row(time_.copy_seconds);
   }
 
-  void forward_and_backward(const Schedule& schedule, const Calls& calls) {
+  // Which stage's the step is.
+  std::size_t stage_of(std::size_t pass, Phase phase, std::int32_t step) const {
+    std::size_t s = 0;
+    while (s < stages_.size()) {
+      const Range steps = stages_[s].passes[pass].steps[static_cast<std::size_t>(phase)];
+      if (steps.begin <= step && step < steps.end) break;
+      ++s;
+    }
+    return s;
+  }
+  void close_phase(Phase phase, std::size_t stage, bool of_weights) {
+    const double since = closed_;
+    close_row(row_of(phase));
+    if (stage >= stages_.size()) return;
+    StageTime& time = time_.stages[stage];
+    (phase != Phase::backward ? time.forward_seconds
+     : of_weights             ? time.weight_seconds
+                              : time.backward_seconds) += closed_ - since;
+  }
+  // Whether the step of backward computes gradients of weights apart.
+  bool is_of_weights(std::size_t stage, std::size_t pass, Phase phase, std::int32_t step) const {
+    if (stage >= stages_.size() || phase != Phase::backward) return false;
+    const std::int32_t begin = stages_[stage].passes[pass].weights_begin;
+    return begin != kNone && step >= begin;
+  }
+
+  void forward_and_backward(const MicroBatchSchedules& micro_batches, std::size_t pass) {
+    const Schedule& schedule = micro_batches.schedules[pass];
+    const Calls& calls = micro_batches.calls[pass];
     auto call = calls.calls.begin();
     Phase phase = Phase::forward;
+    std::size_t stage = 0;
+    bool of_weights = false;
     works_.assign(schedule.ops.size(), {});
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.ops.size()); ++i) {
       const ScheduledOp& step = schedule.ops[index(i)];
-      if (step.phase != phase) close_row(row_of(phase));
+      const std::size_t of = stages_.empty() ? 0 : stage_of(pass, step.phase, i);
+      const bool weighs = is_of_weights(of, pass, step.phase, i);
+      if (step.phase != phase || of != stage || weighs != of_weights) close_phase(phase, stage, of_weights);
       phase = step.phase;
+      stage = of;
+      of_weights = weighs;
       while (call != calls.calls.end() && call->step < i) ++call;
       if (step.what != nullptr && call != calls.calls.end() && call->step == i)
         works_[index(i)] = operation(step, known(schedule, i, *call, calls));
     }
     accumulations_.clear();
-    close_row(row_of(phase));
+    close_phase(phase, stage, of_weights);
   }
 
   // What an operation does is the same in every micro-batch.
@@ -222,6 +258,7 @@ class StepClock {
 
   const Graph& graph_;
   const RunConfig& run_;
+  std::span<const RankStage> stages_;
   const Processor& on_;
   HostCopy copy_;
   Queue queue_;
@@ -271,7 +308,8 @@ std::optional<TimedStep> timed_step(const RankStep& step, const StepUpdate& upda
                                     const TimeModel& constants) {
   if (!why_no_time(step.run, step.gpu, copy).empty()) return std::nullopt;
   const Processor processor = make_processor(step.gpu, constants);
-  std::optional<TimedStep> timed = StepClock(step.graph, step.run, processor, copy).run(step.micro_batches, update);
+  std::optional<TimedStep> timed =
+      StepClock(step.graph, step.run, step.stages, processor, copy).run(step.micro_batches, update);
   if (timed->time.seconds() >= kLongest) timed.reset();
   return timed;
 }

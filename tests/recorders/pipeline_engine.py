@@ -1,7 +1,8 @@
 """A stage of torch.distributed.pipelining for several_gpus.py, of the models of transformers.
 
 A rank has the embedding (the first), some of the blocks, the norm and the head (the last); blocks are shared as evenly as they
-can be, the first ranks have one more. Words of a kind: gpipe, 1f1b, accN (so many micro-batches), drop
+can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs, interleavedzerobubble, zbvzerobubble and dualpipev with stagesN (so many stages a rank), accN (so many
+micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
 are shared over N ranks as transformers does it).
@@ -9,8 +10,11 @@ are shared over N ranks as transformers does it).
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
 size that they would have sent.
 """
+import copy
 import gc
+import itertools
 import pickle
+import time
 
 import torch
 import torch.distributed as dist
@@ -18,10 +22,13 @@ from torch import nn
 from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleDualPipeV, ScheduleInterleavedZeroBubble, \
+    ScheduleLoopedBFS, ScheduleZBVZeroBubble
 from torch.distributed.pipelining import _utils as shapes
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti
 
-SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
+SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved1f1b": ScheduleInterleaved1F1B, "loopedbfs": ScheduleLoopedBFS,
+             "interleavedzerobubble": ScheduleInterleavedZeroBubble, "zbvzerobubble": ScheduleZBVZeroBubble, "dualpipev": ScheduleDualPipeV}
 
 
 def blocks_of(stage, stages, blocks):
@@ -47,11 +54,11 @@ class Stage(nn.Module):
         return self.head(hidden) if self.last else hidden
 
 
-def answer_for_neighbours(hidden, dtype):
-    """What recv_object_list is told where another rank would have sent it, in the order in which a stage asks."""
+def answer_for_neighbours(hidden, dtype, forwards):
+    """What recv_object_list is told where another rank would have sent it: of the hidden states of so many stages first."""
     meta = shapes._TensorMeta(shape=torch.Size(hidden), stride=torch.empty(hidden, device="meta").stride(),
                               dtype=dtype, requires_grad=True)
-    answers = [shapes._StageForwardMeta(forward_metas=(meta,))]
+    answers = [shapes._StageForwardMeta(forward_metas=(meta,))] * forwards
     backward = shapes._StageBackwardMeta(backward_metas=(shapes._derive_grad_metas((meta,))[0],))
 
     def received(objects, src=None, group=None, device=None, group_src=None, use_batch=False):
@@ -66,74 +73,89 @@ def answer_for_neighbours(hidden, dtype):
         there[:size].cpu()
         objects[0] = says
 
-    return received, answers
+    return received
 
 
 class Engine:
     def __init__(self, model, kind, size, in_parallel, by_operator):
-        shards, tensor = kind.number("shards"), kind.number("tp")
+        shards, tensor, each = kind.number("shards"), kind.number("tp"), kind.number("stages")
         mesh = init_device_mesh("cuda", (dist.get_world_size() // shards // tensor, shards, tensor), mesh_dim_names=("pp", "shard", "tp"))
-        stage, stages = mesh["pp"].get_local_rank(), mesh["pp"].size()
-        self.first, self.last = stage == 0, stage + 1 == stages
+        ranks = mesh["pp"].size()
+        stages = ranks * each
+        place = mesh["pp"].get_local_rank()
+        numbers = (place, stages - 1 - place) if {"zbvzerobubble", "dualpipev"} & set(kind.names) else range(place, stages, ranks)
+        self.first, self.last = 0 in numbers, stages - 1 in numbers
         config, loss = model.config, model.loss_function
-        if "tp" in kind:
-            in_parallel(model, mesh["tp"])
-        if "op" in kind:
-            by_operator(model, list(model.model.layers))
-        if "block" in kind:
-            model.gradient_checkpointing_enable()
-        self.module = Stage(model, stage, stages)
-        if "shards" in kind:
-            more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
-            for block in self.module.model.layers:
-                fully_shard(block, **more)
-            fully_shard(self.module, **(more | {"reshard_after_forward": None if "reshard" in kind else False}))
-        self.module.to_empty(device="cuda")
+        copies = [model, *(copy.deepcopy(model) for _ in numbers[1:])]
+        for part in copies:
+            if "tp" in kind:
+                in_parallel(part, mesh["tp"])
+            if "op" in kind:
+                by_operator(part, list(part.model.layers))
+            if "block" in kind:
+                part.gradient_checkpointing_enable()
+        self.modules = [Stage(part, stage, stages) for part, stage in zip(copies, numbers)]
+        for module in self.modules:
+            if "shards" in kind:
+                more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
+                for block in module.model.layers:
+                    fully_shard(block, **more)
+                fully_shard(module, **(more | {"reshard_after_forward": None if "reshard" in kind else False}))
+            module.to_empty(device="cuda")
         micro_batches = kind.number("acc")
         hidden = (size, 1024, config.hidden_size)
-        more = {}
-        if "static" in kind:
-            tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
-            states = torch.empty(hidden, device="meta", requires_grad=True)
-            logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
-            more = {"input_args": tokens if self.first else states, "output_args": logits if self.last else states}
-        self.stage = PipelineStage(self.module, stage, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **more)
-        chosen = next(c for name, c in SCHEDULES.items() if name in kind.names)
-        self.schedule = chosen(self.stage, micro_batches,
+        tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
+        states = torch.empty(hidden, device="meta", requires_grad=True)
+        logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
+
+        def stage_of(module, number):
+            more = {"input_args": tokens if module.first else states, "output_args": logits if module.last else states}
+            return PipelineStage(module, number, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **(more if "static" in kind else {}))
+
+        self.stages = [stage_of(module, number) for module, number in zip(self.modules, numbers)]
+        chosen = SCHEDULES[next(name for name in kind.names if name in SCHEDULES)]
+        several = issubclass(chosen, PipelineScheduleMulti)
+        self.schedule = chosen(self.stages if several else self.stages[0], micro_batches,
                                loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))
         self.returns = "drop" not in kind
-        infer = self.schedule._initialize_stage
+        initialize = "_initialize_stages" if several else "_initialize_stage"
+        infer = getattr(self.schedule, initialize)
 
         def infer_and_collect(*arguments, **more):
             """A cycle holds a tensor of the inference until Python looks for cycles, sometime in the forward after it."""
             infer(*arguments, **more)
             gc.collect()
 
-        self.schedule._initialize_stage = infer_and_collect
-        received, answers = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype())
-        if self.first:
-            answers.clear()
+        setattr(self.schedule, initialize, infer_and_collect)
+        asks = sum(stage > 0 and stage - 1 not in numbers for stage in numbers)
+        received = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype(), asks)
         distributed_c10d.recv_object_list = dist.recv_object_list = received
 
     def parameters(self):
-        return self.module.parameters()
+        return itertools.chain(*(module.parameters() for module in self.modules))
 
     def run(self, batch, meter):
         """One step's micro-batches. "forward" ends when the first gradient is asked for."""
-        ask, asked = self.stage.get_bwd_recv_ops, []
+        begun = []
 
-        def first_asked(number):
-            if not asked:
-                meter("forward")
-            asked.append(number)
-            return ask(number)
+        def begins_backward(function):
+            def first(*arguments, **more):
+                if not begun:
+                    meter("forward")
+                begun.append(function)
+                return function(*arguments, **more)
 
-        self.stage.get_bwd_recv_ops = first_asked
+            return first
+
+        for stage in self.stages:
+            stage.get_bwd_recv_ops, stage.backward_one_chunk = begins_backward(stage.get_bwd_recv_ops), begins_backward(stage.backward_one_chunk)
         inputs = batch[:1] if self.first else ()
         losses = []
         if self.last:
             self.schedule.step(*inputs, target=batch[-1], losses=losses, return_outputs=self.returns)
         else:
             self.schedule.step(*inputs, return_outputs=self.returns)
-        self.stage.get_bwd_recv_ops = ask
+        for stage in self.stages:
+            del stage.get_bwd_recv_ops, stage.backward_one_chunk
+        time.sleep(0.1)  # the thread that ran the last autograd.grad() may hold its results a little longer than who asked for them
         meter("backward")

@@ -390,6 +390,8 @@ def main():
         batch = make_batch(size * micro_batches) if takes_batch else ()
         if "seq" in kind:
             batch = (batch[0].new_zeros(batch[0].shape[0], kind.number("seq")),)
+        if kind.way == "pp" and model.first and model.last:
+            batch = (*batch, batch[-1].clone())
         if kind.way == "deepspeed":
             half = torch.float16 if "fp" in kind else torch.bfloat16
             batch = tuple(t.to(half) if t.is_floating_point() else t for t in batch)

@@ -624,11 +624,31 @@ expect 0 '^  stage    1 of 4 · blocks 1 to 2 of 6 ' $piped 1f1b,split=torchtita
 expect 0 '^  pipeline of 4 stages, GPipe · FSDP2 · rank [0-9] of 8 ' $shared gpipe,outputs=drop --fsdp reshard=false
 expect 0 '"micro_batches_in_flight": 3' $piped 1f1b --rank 1 --format json
 expect 0 '"pipeline": null' zoo:lenet --batch 8 --gpus 2 --format json
-expect 2 '1f1b or gpipe, not "zb"' $piped zb
+looped="$cut --micro-batches 4 --gpus 3 --pp 3 --pp-schedule"
+expect 0 '^  pipeline of 6 stages, interleaved 1F1B · rank 0 of 3 · batch 8$' $looped interleaved1f1b --rank 0
+expect 0 '^  stages   1 and 4 of 6 · blocks 1 and 4 of 6 · up to 7 of 8 forwards held, of 4 micro-batches$' $looped interleaved1f1b,stages=2 --rank 1
+expect 0 '^  keeps    the outputs of all micro-batches' $looped loopedbfs --rank 2
+expect 0 'this rank does not wait for others' $looped loopedbfs
+expect 0 '"stage": 4' $looped interleaved1f1b --rank 1 --format json
+expect 0 'looped BFS · FSDP2 · rank 4 of 6 ' ${looped/--gpus 3/--gpus 6} loopedbfs,stages=2 --fsdp reshard=false --rank 4
+expect 2 'has one stage a rank' $piped 1f1b,stages=2
+expect 2 'must be at least 1|from 1 to' $looped interleaved1f1b,stages=0
+expect 2 'multiple of the number of rounds .2., but got 7' ${cut/--batch 8/--batch 7} --micro-batches 7 --gpus 3 --pp 3 --pp-schedule interleaved1f1b
+expect 2 '--pp-schedule interleaved1f1b,stages=2' $looped interleaved1f1b,stages=3
+expect 2 '1f1b, gpipe, interleaved1f1b, loopedbfs, interleavedzerobubble, zbvzerobubble or dualpipev, not "zb"' $piped zb
+expect 0 '^  stages   0 and 5 of 6 · blocks 0 and 5 of 6 ' $looped zbvzerobubble --rank 0
+expect 0 '^  stages   2 and 3 of 6 · blocks 2 and 3 of 6 ' ${looped/--micro-batches 4/--micro-batches 8} dualpipev --rank 2
+expect 2 'at least as many microbatches as stages, but got 4 microbatches and 6 stages' $looped dualpipev
+expect 2 'exactly 2 stages per rank, but got 3' $looped zbvzerobubble,stages=3
+expect 2 'without a gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
+expect 2 'zbvzerobubble,outputs=drop' ${looped/--gpus 3/--gpus 6} zbvzerobubble --tp 2
+expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
+expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op
+expect 2 'checkpoints are not planned' $looped interleavedzerobubble --checkpoint block
 expect 2 'split= has 2 numbers that add up to 3; there are 4 stages and 6 blocks' $piped 1f1b,split=1/2
 expect 2 'says outputs twice' $piped 1f1b,outputs=drop,outputs=keep
 expect 2 'outputs expects keep or drop' $piped 1f1b,outputs=x
-expect 2 'a stage without blocks: --pp 8 of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
+expect 2 'a stage without blocks: 8 stages of 6 blocks' $cut --micro-batches 4 --gpus 8 --pp 8 --pp-schedule gpipe
 expect 2 'must be greater than or equal to the number of stages' $cut --micro-batches 2 --gpus 4 --pp 4 --pp-schedule 1f1b
 expect 2 'from 0 to 3, not "4"' $piped 1f1b --rank 4
 expect 2 'without offloading' $shared 1f1b --fsdp offload=true

@@ -105,7 +105,14 @@ Strategy strategy_of(const json& r) {
     if (kind.has("shards")) s.reshard_after_forward = kind.has("reshard");
     s.reduces_last = kind.has("shards");
     s.pipeline = s.gpus / kind.number("shards") / s.tensor;
-    s.pipelining.schedule = kind.has("gpipe") ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b;
+    s.pipelining.schedule = kind.has("gpipe")                   ? PipelineSchedule::gpipe
+                            : kind.has("interleaved1f1b")       ? PipelineSchedule::interleaved_1f1b
+                            : kind.has("loopedbfs")             ? PipelineSchedule::looped_bfs
+                            : kind.has("interleavedzerobubble") ? PipelineSchedule::interleaved_zero_bubble
+                            : kind.has("zbvzerobubble")         ? PipelineSchedule::zbv
+                            : kind.has("dualpipev")             ? PipelineSchedule::dual_pipe_v
+                                                                : PipelineSchedule::one_f_one_b;
+    s.pipelining.stages_each = kind.number("stages");
     s.pipelining.stage = r.at("rank").get<std::int64_t>() / kind.number("shards") / s.tensor;
     s.pipelining.returns_outputs = !kind.has("drop");
   }

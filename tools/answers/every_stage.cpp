@@ -16,22 +16,34 @@
 namespace gpuplan {
 namespace {
 
-// Of a stage that was planned: nothing where its time is not known.
-std::optional<StageSeconds> seconds_of(const PlannedReport& planned, const Topology& topology) {
+// Of a rank and its stages.
+struct RankSeconds {
+  std::vector<StageSeconds> stages;
+  double after = 0;  // once all micro-batches are through
+};
+
+// Of a rank that was planned: nothing where its time is not known. A copy of the batch is for the stage that has it.
+std::optional<RankSeconds> seconds_of(const PlannedReport& planned, const Topology& topology) {
   if (!planned.report.rank->time) return std::nullopt;
   const RankStep& step = planned.plan.step;
   const StepTime& time = planned.report.rank->time->step;
   const auto parts = static_cast<double>(step.run.micro_batches);
-  StageSeconds seconds{.forward = (time.copy_seconds + time.forward_seconds + time.loss_seconds) / parts,
-                       .backward = time.backward_seconds / parts,
-                       .after = time.clip_seconds + time.optimizer_seconds + time.communication_seconds};
-  const std::optional<Link> link = link_to_next_stage(step.strategy, step.strategy.pipelining.stage, topology);
-  const auto bytes = static_cast<double>(sent_on_bytes(step));
-  if (link && bytes > 0) seconds.send = ring_seconds(Collective::send, bytes, 2, *link);
+  RankSeconds seconds{.stages = {}, .after = time.clip_seconds + time.optimizer_seconds + time.communication_seconds};
+  for (std::size_t s = 0; s < step.stages.size(); ++s) {
+    const StageTime& of = time.stages[s];
+    StageSeconds& stage = seconds.stages.emplace_back();
+    stage = {.forward = of.forward_seconds / parts,
+             .backward = of.backward_seconds / parts,
+             .weight = of.weight_seconds / parts};
+    const std::optional<Link> link = link_to_next_stage(step.strategy, step.stages[s].number, topology);
+    const auto bytes = static_cast<double>(sent_on_bytes(step, step.stages[s]));
+    if (link && bytes > 0) stage.send = ring_seconds(Collective::send, bytes, 2, *link);
+  }
+  (step.stages.front().first ? seconds.stages.front() : seconds.stages.back()).forward += time.copy_seconds / parts;
   return seconds;
 }
 
-// What the stage waits for the others.
+// What the rank waits for the others.
 void wait_for_stages(double all, Report& report) {
   RankTime& time = *report.rank->time;
   time.alone_seconds = time.step.seconds();
@@ -70,17 +82,16 @@ class StagePlanner {
   PlannedReport plan_kinds() {
     PlannedReport first = planned_stage(0);
     const std::int64_t blocks = first.plan.step.part.all_blocks;
-    const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy_);
-    std::map<std::int64_t, std::optional<StageSeconds>> middle;  // by their blocks
+    std::map<std::vector<std::int64_t>, std::optional<RankSeconds>> middle;  // by the blocks of its stages
     seconds_.assign(index(strategy_.pipeline), std::nullopt);
     for (const std::int64_t s : kinds_of_stages(blocks, strategy_)) {
       PlannedReport planned = s == 0 ? std::move(first) : planned_stage(s);
       seconds_[index(s)] = seconds_of(planned, topology_);
-      if (s > 0 && s + 1 < strategy_.pipeline) middle.emplace(each[index(s)], seconds_[index(s)]);
+      if (s > 0 && s + 1 < strategy_.pipeline) middle.emplace(blocks_of(blocks, s), seconds_[index(s)]);
       if (!reported_ || planned.report.peak.device_bytes > reported_->report.peak.device_bytes)
         reported_ = std::move(planned);
     }
-    for (std::int64_t s = 1; s + 1 < strategy_.pipeline; ++s) seconds_[index(s)] = middle.at(each[index(s)]);
+    for (std::int64_t s = 1; s + 1 < strategy_.pipeline; ++s) seconds_[index(s)] = middle.at(blocks_of(blocks, s));
     return finish();
   }
 
@@ -105,6 +116,15 @@ class StagePlanner {
     return make_planned(planning_, strategy, topology_);
   }
 
+  std::vector<std::int64_t> blocks_of(std::int64_t blocks, std::int64_t place) const {
+    Strategy rank = strategy_;
+    rank.pipelining.stage = place;
+    const std::vector<std::int64_t> each = blocks_of_stages(blocks, strategy_);
+    std::vector<std::int64_t> own;
+    for (const std::int64_t stage : stages_of_rank(rank)) own.push_back(each[index(stage)]);
+    return own;
+  }
+
   void note(const PlannedReport& planned, std::int64_t stage) {
     seconds_.push_back(seconds_of(planned, topology_));
     // As --rank counts them: those that share layers are alike, and neighbours.
@@ -118,11 +138,18 @@ class StagePlanner {
   }
 
   PlannedReport finish() {
-    std::vector<StageSeconds> known;
-    for (const std::optional<StageSeconds>& s : seconds_)
-      if (s) known.push_back(*s);
-    if (std::ssize(known) == strategy_.pipeline)
-      wait_for_stages(pipelined_seconds(known, strategy_, reported_->plan.step.run.micro_batches), reported_->report);
+    std::vector<StageSeconds> stages(index(strategy_.stages()));
+    std::vector<double> after;
+    for (std::size_t r = 0; r < seconds_.size(); ++r) {
+      if (!seconds_[r]) return std::move(*reported_);
+      Strategy rank = strategy_;
+      rank.pipelining.stage = static_cast<std::int64_t>(r);
+      const std::vector<std::int64_t> numbers = stages_of_rank(rank);
+      for (std::size_t s = 0; s < numbers.size(); ++s) stages[index(numbers[s])] = seconds_[r]->stages[s];
+      after.push_back(seconds_[r]->after);
+    }
+    wait_for_stages(pipelined_seconds(stages, after, strategy_, reported_->plan.step.run.micro_batches),
+                    reported_->report);
     return std::move(*reported_);
   }
 
@@ -130,7 +157,7 @@ class StagePlanner {
   const Strategy& strategy_;
   const Topology& topology_;
   std::optional<PlannedReport> reported_;
-  std::vector<std::optional<StageSeconds>> seconds_;
+  std::vector<std::optional<RankSeconds>> seconds_;  // by place in the pipeline
   std::vector<EveryRank> every_;
 };
 

@@ -101,7 +101,9 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
   add_flag(command, "--pp", o.pipeline, "N",
            "Pipeline parallelism: stages; of a GPT by Megatron-LM's formulas, else with --pp-schedule");
-  add_flag(command, "--pp-schedule", o.pipeline_schedule, "1f1b|gpipe,KEY=VALUE,...", kPipelineHelp);
+  add_flag(command, "--pp-schedule", o.pipeline_schedule,
+           "1f1b|gpipe|interleaved1f1b|loopedbfs|interleavedzerobubble|zbvzerobubble|dualpipev,KEY=VALUE,...",
+           kPipelineHelp);
 }
 
 namespace {

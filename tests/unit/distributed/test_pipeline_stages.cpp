@@ -6,9 +6,9 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/pipeline_actions.h"
-#include "estimator/distributed/shape_inference.h"
 #include "estimator/distributed/stage_model.h"
 #include "estimator/plan/plan.h"
+#include "estimator/schedule/pruned_graph.h"
 #include "estimator/time/pipeline_time.h"
 #include "layers/catalog.h"
 #include "tools/options/run_options.h"
@@ -28,7 +28,7 @@ Strategy pipeline_of(std::int64_t stages, PipelineSchedule schedule, std::int64_
 }
 
 std::string words_of(const Strategy& strategy, std::int64_t micro_batches) {
-  constexpr std::string_view letters = "RFoGBgr";  // by Kind
+  constexpr std::string_view letters = "RFoGBgruse";  // by Kind
   std::string words;
   for (const PipelineAction& a : pipeline_actions(strategy, micro_batches))
     words += (words.empty() ? "" : " ") + std::string(1, letters[static_cast<std::size_t>(a.kind)]) +
@@ -52,13 +52,13 @@ std::int64_t parameters_of(const Plan& plan) {
 
 TEST_CASE("a stage of 1F1B does what schedules.py has it do, in its order") {
   // R, F: receives and runs forward; o: lets its output go; G, B: receives a gradient and runs backward; g: lets that
-  // go; r: that of its input. Read off Schedule1F1B._step_microbatches, of the middle one of three stages: two warmup
-  // chunks, then a backward and a forward in turns.
+  // go; r: that of its input; e: reduces. Read off Schedule1F1B._step_microbatches, of the middle one of three stages:
+  // two warmup chunks, then a backward and a forward in turns.
   CHECK_EQ(words_of(pipeline_of(3, PipelineSchedule::one_f_one_b, 1), 3),
-           "R0 F0 R1 F1 o0 G0 o1 B0 g0 R2 F2 G1 o2 B1 g1 r0 G2 B2 r1 g2 r2");
+           "R0 F0 R1 F1 o0 G0 o1 B0 g0 R2 F2 G1 o2 B1 g1 r0 G2 B2 r1 g2 r2 e0");
   // The last stage has no output to send and no gradient to receive.
-  CHECK_EQ(words_of(pipeline_of(3, PipelineSchedule::one_f_one_b, 2), 3), "R0 F0 B0 R1 F1 B1 r0 R2 F2 B2 r1 r2");
-  CHECK_EQ(words_of(pipeline_of(2, PipelineSchedule::gpipe), 2), "F0 F1 o0 o1 G0 B0 G1 g0 B1 g1");
+  CHECK_EQ(words_of(pipeline_of(3, PipelineSchedule::one_f_one_b, 2), 3), "R0 F0 B0 R1 F1 B1 r0 R2 F2 B2 r1 r2 e0");
+  CHECK_EQ(words_of(pipeline_of(2, PipelineSchedule::gpipe), 2), "F0 F1 o0 o1 G0 B0 G1 g0 B1 g1 e0");
 }
 
 TEST_CASE("so many micro-batches are in flight as there are stages behind, under 1F1B") {
@@ -71,11 +71,13 @@ TEST_CASE("so many micro-batches are in flight as there are stages behind, under
 TEST_CASE("equal stages take so many micro-batches longer as there are stages, less one") {
   // (m + p - 1)(t_f + t_b), arXiv:2104.04473, section 2.2.1
   const std::vector<StageSeconds> stages(4, {.forward = 1, .backward = 2});
+  std::vector<double> after(4, 0);
   for (const PipelineSchedule schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b})
-    CHECK(pipelined_seconds(stages, pipeline_of(4, schedule), 8) == doctest::Approx((8 + 4 - 1) * 3.0));
+    CHECK(pipelined_seconds(stages, after, pipeline_of(4, schedule), 8) == doctest::Approx((8 + 4 - 1) * 3.0));
   std::vector<StageSeconds> slow = stages;
-  slow[1] = {.forward = 10, .backward = 20, .after = 5};  // it sets the pace: 1 before, 2 after its last backward
-  CHECK(pipelined_seconds(slow, pipeline_of(4, PipelineSchedule::gpipe), 8) >= 8 * 30 + 1 + 5);
+  slow[1] = {.forward = 10, .backward = 20};  // it sets the pace: 1 before, 2 after its last backward
+  after[1] = 5;
+  CHECK(pipelined_seconds(slow, after, pipeline_of(4, PipelineSchedule::gpipe), 8) >= 8 * 30 + 1 + 5);
 }
 
 TEST_CASE("blocks are shared evenly, as given, or as torchtitan shares them") {
