@@ -557,6 +557,7 @@ for flag in --bytes '--units si' '--width 80'; do
   expect 2 'units in its heading' instances --gpu l4 $flag
 done
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
+expect 2 'gpuplan plan MODEL \$\(gpuplan fit MODEL \.\.\. -q\) --emit torchrun' fit $model --on t4 --emit torchrun
 expect 3 'SkyPilot offers no instance' fit $model --on rtx2060 --emit sky
 expect 0 'ZeRO-2' fit zoo:gpt2 --on l4 --gpus 4 --zero 2
 grep -q "DeepSpeed's buffers" "$work/err" || fail 'fit of ZeRO-2 has no warning'
@@ -610,6 +611,38 @@ expect 2 'needs one number of GPUs' $mesh --gpus 2,4 --may mesh
 expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora
 expect 2 'is not for --may' $mesh --gpus 4 --may amp
 expect 2 'without mesh' $mesh --fsdp reshard=false --may amp
+
+# What starts a plan.
+started="$model -b 64 --gpus 4 --gpu h100"
+expect 0 'DistributedDataParallel\(model, device_ids=\[local_rank\]\)' $started --emit torchrun
+expect 0 '^    raise NotImplementedError' $started --zero fsdp --emit torchrun
+expect 0 'transformers.LlamaConfig\(vocab_size=128256, ' zoo:llama3_8b -b 4 --seq 512 --gpus 4 --tp 2 --zero fsdp --gpu h200 --emit torchrun
+expect 0 'model_registry\("8B"' zoo:llama3_8b -b 8 --seq 512 --opt adamw --gpus 8 --fsdp param=bf16,reduce=fp32 --gpu h200 --emit torchtitan
+expect 0 '^  --recompute-granularity full' zoo:gpt2 -b 64 --gpus 8 --tp 2 --pp 2 --micro-batches 4 --checkpoint block --gpu h100 --emit megatron
+expect 2 'did you mean "torchrun"' $started --emit torchrum
+expect 2 '--emit torchtitan has no words for --zero ddp' $started --emit torchtitan
+expect 2 'has no words for --lora' zoo:llama3_8b --lora r=8 --precision bf16 -b 4 --seq 512 --gpus 4 --zero fsdp --gpu h200 --emit torchrun
+expect 2 'Llama 3 of 1B, 3B, 8B, 70B and 405B' zoo:gpt2 -b 8 --opt adamw --gpus 4 --gpu h100 --fsdp param=bf16,reduce=fp32 --emit torchtitan
+expect 2 '--emit deepspeed writes .json' $started --precision bf16 --zero 3 --emit deepspeed -o "$work/launch.py"
+expect 2 'has no words for one GPU' $model -b 64 --gpu h100 --emit torchrun
+expect 2 'leave --format, --timeline and -q out' $started --emit torchrun -q
+"$gpuplan" zoo:gpt2 -b 64 --gpus 4 --gpu '2 GiB' --emit torchrun >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && [ ! -s "$work/out" ] && grep -q 'writes nothing of a plan that does not fit' "$work/err" ||
+  fail 'a plan that does not fit is started'
+"$gpuplan" $started --emit torchrun -o "$work/launch.py" >"$work/out" || fail 'no script for torchrun'
+grep -qx "torchrun --standalone --nproc-per-node 4 $work/launch.py" "$work/out" || fail "the command of a script: $(head -n 1 "$work/out")"
+expect 2 '--force' $started --emit torchrun -o "$work/launch.py"
+! command -v python3 >/dev/null || python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$work/launch.py" || fail 'a script that is no Python'
+"$gpuplan" zoo:gpt2 -b 64 --gpus 8 --tp 2 --pp 2 --micro-batches 4 --gpu h100 --emit megatron 2>"$work/err" | bash -n || fail 'arguments of Megatron-LM are no script'
+# DeepSpeed's config is read back as the same plan.
+for flags in '--zero 2 --precision bf16 --micro-batches 2' '--zero 3 --precision fp16 --clip-grad-norm' '--zero 3 --precision bf16'; do
+  left=$(sed -E 's/--(zero|micro-batches|precision) [a-z0-9]+//g; s/--clip-grad-norm//' <<<"$flags")
+  "$gpuplan" zoo:gpt2 -b 16 --opt adamw --gpus 4 --gpu h100 $flags --emit deepspeed -o "$work/ds.json" >"$work/out" || fail "no config: $flags"
+  "$gpuplan" zoo:gpt2 -b 16 --opt adamw --gpus 4 --gpu h100 $flags >"$work/planned"
+  "$gpuplan" zoo:gpt2 --opt adamw --gpus 4 --gpu h100 $left --deepspeed "$work/ds.json" >"$work/again"
+  cmp -s "$work/planned" "$work/again" || fail "the config of $flags is another plan: $(diff "$work/planned" "$work/again" | head -n 4)"
+done
+
 
 # Stages as torch.distributed.pipelining runs them.
 cut="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 8"
