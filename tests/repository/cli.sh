@@ -606,8 +606,24 @@ expect 0 'each is a plan: gpuplan MODEL --gpus 4' $mesh --gpus 4 --may mesh
 expect 0 '^--' $mesh --gpus 4 --may mesh,checkpoint -q
 expect 0 'times are not known \(--network for more than one node\)' $mesh --gpus 16 --may mesh
 expect 0 'the fastest: ' $mesh --gpus 16 --may mesh --network 400
-expect 2 'needs one number of GPUs' $mesh --may mesh
-expect 2 'needs one number of GPUs' $mesh --gpus 2,4 --may mesh
+expect 2 'needs a number of GPUs' $mesh --may mesh
+expect 0 '^  [0-9]+ of 2 offers fit' $mesh --gpus 2,4 --may mesh
+expect 0 'of 10 offers fit' $mesh --gpus any --may mesh
+expect 0 'joined where their network is published' $mesh --gpus any --may mesh
+expect 0 '^--batch 32 --gpu (l4|h100)' ${mesh/--gpu h100/} --on l4,h100 --gpus any --may mesh,checkpoint -q
+expect 2 'compares steps of one batch' ${mesh% --batch 32} --gpus any --may mesh
+expect 2 'is not for --may mesh' $mesh --gpus any --may mesh --emit sky
+expect 2 'not with lora' $mesh --gpus any --may mesh,lora
+# Each row is a plan by itself, and its lines keep to a narrow terminal.
+"$gpuplan" $mesh --gpus any --may mesh,checkpoint --format csv | tail -n +2 >"$work/rows"
+while IFS=, read -r _ _ gpus _ _ _ rest; do
+  [ "$gpus" -gt 1 ] || continue
+  flags=$(sed -E 's/^("([^"]*)"|([^,]*)),.*/\2\3/' <<<"$rest")
+  needs=$(sed -E 's/^("[^"]*"|[^,]*),[0-9]+,[0-9]+,([0-9]+),.*/\2/' <<<"$rest")
+  [ "$("$gpuplan" tests/parallel/models/llama.json --seq 128 --batch 32 $flags --format json | grep -o '"device_bytes": [0-9]*' | head -n 1)" = \
+    "\"device_bytes\": $needs" ] || fail "a row that is another plan: $flags"
+done <"$work/rows"
+[ -z "$("$gpuplan" $mesh --gpus any --may mesh,checkpoint --width 80 --ascii | awk 'length > 80')" ] || fail 'offers are wider than the terminal'
 expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora
 expect 2 'is not for --may' $mesh --gpus 4 --may amp
 expect 2 'without mesh' $mesh --fsdp reshard=false --may amp

@@ -104,7 +104,7 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
           "--may", options.may,
           "Finds the fastest combination of these changes that fits --gpu, at the given batch: amp, checkpoint, "
           "lora, nf4, 8bit, liger, offload, micro-batches; mesh, with --gpus N: how they share the step (DDP, FSDP2, "
-          "tensor parallelism, pipelines)")
+          "tensor and expert parallelism, pipelines), and with --gpus any: which GPUs to rent for it")
       ->delimiter(',')
       ->type_name("CHANGE,...")
       ->group(question);
