@@ -28,25 +28,26 @@ class WayPlanner {
       throw Error("its layers are not shared as transformers shares those of decoders", ErrorKind::usage);
   }
 
-  SweepRow row() {
-    if (!question_.micro_batches || !question_.run.micro_batches.empty()) return planned(question_.run.micro_batches);
-    return strategy_.runs_stages() ? fastest() : fewest();
+  PlannedWay any() {
+    if (!asks()) return planned(question_.run.micro_batches);
+    if (!strategy_.runs_stages()) return fewest();
+    std::optional<PlannedWay> best = fastest();
+    return best ? *std::move(best) : planned(std::to_string(last_parts_));
   }
 
-  std::optional<FittingWay> fitting() {
-    const bool asks = question_.micro_batches && question_.run.micro_batches.empty();
-    std::optional<SweepRow> found;
-    if (asks && !strategy_.runs_stages())
-      found = fewest_fitting();
-    else if (!asks || stages_fit())
-      found = row();
-    if (!found || !found->figures->fits) return std::nullopt;
-    return FittingWay{way_, asks ? parts_ : "", *std::move(found->figures)};
+  std::optional<PlannedWay> fitting() {
+    std::optional<PlannedWay> found;
+    if (!asks())
+      found = planned(question_.run.micro_batches);
+    else
+      found = strategy_.runs_stages() ? fastest() : fewest_fitting();
+    if (found && !found->figures.fits) found.reset();
+    return found;
   }
 
   SweepFigures worst(const std::string& micro_batches) const {
     RunOptions run = run_;
-    if (!micro_batches.empty()) run.micro_batches = micro_batches;
+    run.micro_batches = micro_batches;
     const auto [planning, strategy] = prepare_shared(run, way_.several);
     const Topology topology = topology_of(way_.several, planning.gpu);
     if (!strategy) return one_gpu(planning);
@@ -55,30 +56,30 @@ class WayPlanner {
   }
 
  private:
+  bool asks() const { return question_.micro_batches && question_.run.micro_batches.empty(); }
   std::int64_t samples() const {
     return question_.run.batch.empty() ? 1 : whole_number("--batch", question_.run.batch, 1, INT64_MAX);
   }
 
   // As few micro-batches as fit; else as many as there can be. More of them need less, so that their number is halved
   // in between.
-  SweepRow fewest() {
-    SweepRow row = of_parts(0);
+  PlannedWay fewest() {
+    PlannedWay found = of_parts(0);
     std::int64_t most = most_doublings();
-    if (row.figures->fits || most == 0) return row;
-    row = of_parts(most);
-    if (!row.figures->fits) return row;
+    if (found.figures.fits || most == 0) return found;
+    found = of_parts(most);
+    if (!found.figures.fits) return found;
     for (std::int64_t too_few = 0; most - too_few > 1;) {
       const std::int64_t middle = (too_few + most) / 2;
-      SweepRow between = of_parts(middle);
-      (between.figures->fits ? most : too_few) = middle;
-      if (between.figures->fits) row = std::move(between);
+      PlannedWay between = of_parts(middle);
+      (between.figures.fits ? most : too_few) = middle;
+      if (between.figures.fits) found = std::move(between);
     }
-    return row;
+    return found;
   }
 
-  // The first of the few that fit as well: what a step takes follows from the size of a micro-batch, and more than two
-  // of them only take longer to plan.
-  std::optional<SweepRow> fewest_fitting() {
+  // Two micro-batches hold what more of them of that size do, and are planned sooner.
+  std::optional<PlannedWay> fewest_fitting() {
     std::int64_t most = most_doublings(), too_few = -1;
     if (!two_parts_fit(most)) return std::nullopt;
     while (most - too_few > 1) {
@@ -86,7 +87,7 @@ class WayPlanner {
       (two_parts_fit(middle) ? most : too_few) = middle;
     }
     for (; most <= most_doublings(); ++most)
-      if (SweepRow row = of_parts(most); row.figures->fits) return row;
+      if (PlannedWay found = of_parts(most); found.figures.fits) return found;
     return std::nullopt;
   }
   std::int64_t most_doublings() const {
@@ -103,37 +104,29 @@ class WayPlanner {
     return device_bytes(make_plan(planning.model, make_catalog(), planning.run, &*planning.gpu,
                                   strategy.value_or(Strategy{}))) <= usable_bytes(*planning.gpu);
   }
-  SweepRow of_parts(std::int64_t doublings) {
+  PlannedWay of_parts(std::int64_t doublings) {
     return planned(doublings == 0 ? "" : std::to_string(std::int64_t{1} << doublings));
   }
 
   static constexpr std::int64_t kMostRounds = 8;  // a bubble of an eighth; more of them only make kernels smaller
   // More of them fill the pipeline, and make kernels small; fewer than stages 1F1B refuses. The first stage, which has
   // the most in flight, says at once where they are too few.
-  SweepRow fastest() {
-    std::optional<SweepRow> best;
-    std::int64_t last = strategy_.pipeline;
+  std::optional<PlannedWay> fastest() {
+    std::optional<PlannedWay> best;
+    last_parts_ = strategy_.pipeline;
     const std::int64_t most = kMostRounds * strategy_.pipeline;
-    for (std::int64_t parts = last; parts <= most && samples() % (strategy_.ranks() * parts) == 0; parts *= 2) {
-      last = parts;
+    for (std::int64_t parts = last_parts_; parts <= most && samples() % (strategy_.ranks() * parts) == 0; parts *= 2) {
+      last_parts_ = parts;
       if (!first_stage_fits(parts)) continue;
-      SweepRow row = planned(std::to_string(parts));
-      if (best && best->figures->fits && !faster(row, *best)) break;
-      best = std::move(row);
+      PlannedWay next = planned(std::to_string(parts));
+      if (best && best->figures.fits && !faster(next, *best)) break;
+      best = std::move(next);
     }
-    return best ? *std::move(best) : planned(std::to_string(last));
+    return best;
   }
 
-  // With any number of micro-batches.
-  bool stages_fit() {
-    bool fits = false;
-    for (std::int64_t parts = strategy_.pipeline; !fits && parts <= kMostRounds * strategy_.pipeline; parts *= 2)
-      fits = samples() % (strategy_.ranks() * parts) == 0 && first_stage_fits(parts);
-    return fits;
-  }
-
-  static bool faster(const SweepRow& a, const SweepRow& b) {
-    return a.figures->samples_per_second.value_or(0) > b.figures->samples_per_second.value_or(0);
+  static bool faster(const PlannedWay& a, const PlannedWay& b) {
+    return a.figures.samples_per_second.value_or(0) > b.figures.samples_per_second.value_or(0);
   }
 
   // What it holds follows from the size of a micro-batch and how many are in flight: as many as there are stages do.
@@ -147,18 +140,15 @@ class WayPlanner {
            usable_bytes(*planning.gpu);
   }
 
-  SweepRow planned(const std::string& micro_batches) {
+  PlannedWay planned(const std::string& micro_batches) {
     RunOptions run = run_;
     run.micro_batches = micro_batches;
     const auto [planning, strategy] = prepare_shared(run, way_.several);
     const Topology topology = topology_of(way_.several, planning.gpu);
-    SweepRow row;
-    parts_ = micro_batches;
-    row.values = {flags_of(way_, question_.run.micro_batches.empty() ? micro_batches : "")};
-    row.figures = !strategy                 ? one_gpu(planning)
-                  : strategy->runs_stages() ? stages(planning, *strategy, topology)
-                                            : ranks(planning, *strategy, topology);
-    return row;
+    return {way_, micro_batches,
+            !strategy                 ? one_gpu(planning)
+            : strategy->runs_stages() ? stages(planning, *strategy, topology)
+                                      : ranks(planning, *strategy, topology)};
   }
 
   static SweepFigures one_gpu(const Planning& planning) {
@@ -199,19 +189,23 @@ class WayPlanner {
   const MeshWay& way_;
   RunOptions run_;
   Strategy strategy_;
-  std::string parts_;  // micro-batches of the last row
+  std::int64_t last_parts_ = 1;  // of those that fastest() asked of
 };
 
 }  // namespace
 
-SweepRow planned_way(const MeshQuestion& question, const MeshWay& way) { return WayPlanner(question, way).row(); }
+std::string flags_of(const MeshQuestion& question, const PlannedWay& planned) {
+  return flags_of(planned.way, question.run.micro_batches.empty() ? planned.micro_batches : "");
+}
 
-std::optional<FittingWay> fitting_way(const MeshQuestion& question, const MeshWay& way) {
+PlannedWay planned_way(const MeshQuestion& question, const MeshWay& way) { return WayPlanner(question, way).any(); }
+
+std::optional<PlannedWay> fitting_way(const MeshQuestion& question, const MeshWay& way) {
   return WayPlanner(question, way).fitting();
 }
 
-SweepFigures figures_of_worst(const MeshQuestion& question, const FittingWay& fitting) {
-  return WayPlanner(question, fitting.way).worst(fitting.micro_batches);
+SweepFigures figures_of_worst(const MeshQuestion& question, const PlannedWay& planned) {
+  return WayPlanner(question, planned.way).worst(planned.micro_batches);
 }
 
 }  // namespace gpuplan

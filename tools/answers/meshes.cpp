@@ -36,7 +36,9 @@ std::vector<SweepRow> meshes(const MeshQuestion& question,
       ways.size(), cores(),
       [&](std::size_t i) {
         try {
-          rows[i] = planned_way(question, ways[i]);
+          PlannedWay planned = planned_way(question, ways[i]);
+          rows[i].values = {flags_of(question, planned)};
+          rows[i].figures = std::move(planned.figures);
         } catch (const Error& e) {
           rows[i].error = e.message();
           if (i == 0) first_refused = e;

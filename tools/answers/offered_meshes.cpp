@@ -10,15 +10,14 @@
 #include <utility>
 
 #include "estimator/base/error.h"
-#include "estimator/base/number_text.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/plan/plan.h"
-#include "estimator/report/rent_job.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/mesh_planner.h"
+#include "tools/answers/offered_places.h"
 #include "tools/answers/planning.h"
 
 namespace gpuplan {
@@ -26,71 +25,22 @@ namespace {
 
 constexpr double kMuchSent = 0.1;  // of a step
 
-// So many GPUs of a kind, and what is asked of them.
-struct Place {
-  std::size_t kind = 0;  // of OfferedQuestion::gpus
-  std::int64_t gpus = 1;
-  std::optional<Offer> offer;
-  MeshQuestion mesh;
-  std::string words;  // of the place: "--gpu h100 --gpus 16 --network 3200"
-  std::vector<FittingWay> rows;
+struct Place : OfferedPlace {
+  std::vector<PlannedWay> rows;
 
   const SweepFigures* fastest() const {
     const SweepFigures* best = nullptr;
-    for (const FittingWay& row : rows)
+    for (const PlannedWay& row : rows)
       if (row.figures.step_seconds && (best == nullptr || *row.figures.step_seconds < *best->step_seconds))
         best = &row.figures;
     return best;
   }
 };
 
-bool same_link(const std::optional<Link>& a, const std::optional<Link>& b) {
-  return a.has_value() == b.has_value() && (!a || a->bytes_per_second == b->bytes_per_second);
-}
-
-// `gpuplan plan` knows one link within a node, that of the GPU.
-std::vector<Instance> connected_as_planned(const Gpu& gpu, const FitQuestion& question,
-                                           std::span<const Instance> instances) {
-  std::vector<Instance> rented = rentable(gpu, question, instances);
-  std::erase_if(rented, [&](const Instance& i) {
-    const Offer offer{i, 1, 0};
-    return i.gpu_count > 1 && !same_link(topology_of(gpu, &offer, question).within_node, link_within_node(gpu));
-  });
-  return rented;
-}
-
-// The cheapest; several instances are joined by a network that is known.
-std::optional<Offer> offer_of(const std::vector<Instance>& rented, std::int64_t gpus, const FitQuestion& question) {
-  std::vector<Instance> joinable = rented;
-  const bool together =
-      std::ranges::any_of(rented, [&](const Instance& i) { return static_cast<std::int64_t>(i.gpu_count) == gpus; });
-  std::erase_if(joinable, [&](const Instance& i) {
-    const auto whole = static_cast<std::int64_t>(i.gpu_count);
-    return together ? whole != gpus : gpus % whole != 0 || whole == 1 || (!question.network_gbps && !i.network_gbps);
-  });
-  const std::vector<Offer> offers = offers_of(joinable, gpus, question);
-  if (offers.empty() || (question.most_usd && offers.front().usd > *question.most_usd)) return std::nullopt;
-  return offers.front();
-}
-
-std::vector<std::int64_t> counts_of(const std::vector<Instance>& rented, const FitQuestion& question) {
-  if (!question.gpus.empty()) return question.gpus;
-  std::vector<std::int64_t> counts = counts_offered(rented);
-  for (std::int64_t joined = 2 * counts.back(); counts.back() > 1 && joined <= kMostJoined; joined *= 2)
-    counts.push_back(joined);
-  return counts;
-}
-
 class Search {
  public:
   Search(const OfferedQuestion& question, std::span<const Instance> instances) : question_(question) {
-    for (std::size_t kind = 0; kind < question.gpus.size(); ++kind) {
-      const std::vector<Instance> rented = connected_as_planned(question.gpus[kind], question.market, instances);
-      for (const std::int64_t gpus : counts_of(rented, question.market)) {
-        std::optional<Offer> offer = offer_of(rented, gpus, question.market);
-        if (offer || !question.market.gpus.empty()) add_place(kind, gpus, std::move(offer));
-      }
-    }
+    for (OfferedPlace& place : offered_places(question, instances)) places_.push_back({std::move(place), {}});
     measure_states();
   }
 
@@ -101,31 +51,6 @@ class Search {
   }
 
  private:
-  void add_place(std::size_t kind, std::int64_t gpus, std::optional<Offer> offer) {
-    Place place;
-    place.kind = kind;
-    place.gpus = gpus;
-    place.mesh = {question_.run, question_.fsdp, question_.checkpoints, question_.micro_batches};
-    place.mesh.run.gpu = question_.names[kind];
-    place.words = "--gpu " + shell_word(question_.names[kind]);
-    if (gpus > 1) {
-      SeveralGpusOptions& several = place.mesh.several;
-      several.gpus = std::to_string(gpus);
-      place.words += " --gpus " + several.gpus;
-      const std::int64_t node = offer ? static_cast<std::int64_t>(offer->instance.gpu_count) : 8;
-      if (node != 8 && gpus > std::min<std::int64_t>(node, 8)) several.gpus_per_node = std::to_string(node);
-      if (!several.gpus_per_node.empty()) place.words += " --gpus-per-node " + several.gpus_per_node;
-      std::optional<double> gbps = question_.market.network_gbps;
-      if (!gbps && offer) gbps = offer->instance.network_gbps;
-      if (gbps && gpus > node) several.network = number_text(*gbps);
-      if (!several.network.empty()) place.words += " --network " + several.network;
-    } else {
-      place.mesh.several = {};
-    }
-    place.offer = std::move(offer);
-    places_.push_back(std::move(place));
-  }
-
   // What all ranks hold together at the optimizer's step, however it is shared. Nothing where it is on the host.
   void measure_states() {
     RunOptions one = question_.run;
@@ -156,7 +81,7 @@ class Search {
     return bytes > usable_bytes(question_.gpus[place.kind]);
   }
 
-  std::optional<FittingWay> planned(const Place& place, const MeshWay& way) {
+  std::optional<PlannedWay> planned(const Place& place, const MeshWay& way) {
     if (is_too_small(place, way)) return std::nullopt;
     ++planned_;
     try {
@@ -173,7 +98,7 @@ class Search {
     for (Place& place : places_)
       if (!is_too_small(place))
         for (MeshWay& way : ways_of_ranks(place.mesh)) tasks.emplace_back(&place, std::move(way));
-    std::vector<std::optional<FittingWay>> rows(tasks.size());
+    std::vector<std::optional<PlannedWay>> rows(tasks.size());
     run_on_workers(
         tasks.size(), cores(), [&](std::size_t i) { rows[i] = planned(*tasks[i].first, tasks[i].second); },
         [&](std::size_t done) {
@@ -209,7 +134,7 @@ class Search {
     const double before = seconds;
     bool fits = false;
     for (const MeshWay& way : ways) {
-      std::optional<FittingWay> row = planned(place, way);
+      std::optional<PlannedWay> row = planned(place, way);
       if (!row) continue;
       fits = true;
       seconds = std::min(seconds, row->figures.step_seconds.value_or(HUGE_VAL));
@@ -243,8 +168,8 @@ class Search {
     return bytes_a <= bytes_b && seconds_a <= seconds_b && usd_a <= usd_b && of(a) != of(b);
   }
 
-  OfferedMesh offered(const Place& place, const FittingWay& row) const {
-    const std::string flags = flags_of(row.way, row.micro_batches);
+  OfferedMesh offered(const Place& place, const PlannedWay& row) const {
+    const std::string flags = flags_of(place.mesh, row);
     return {question_.names[place.kind], place.gpus, place.offer, place.words + (flags.empty() ? "" : " " + flags),
             row.figures};
   }
@@ -253,7 +178,7 @@ class Search {
   struct Candidate {
     OfferedMesh mesh;
     const Place* place = nullptr;
-    const FittingWay* way = nullptr;
+    const PlannedWay* way = nullptr;
   };
 
   static std::vector<Candidate> unbeaten(const std::vector<Candidate>& all) {
@@ -273,7 +198,7 @@ class Search {
       if (place.rows.empty()) continue;
       ++all.fitting;
       if (place.fastest() == nullptr) untimed.insert(question_.names[place.kind]);
-      for (const FittingWay& row : place.rows)
+      for (const PlannedWay& row : place.rows)
         if (row.figures.step_seconds) rows.push_back({offered(place, row), &place, &row});
     }
     all.planned = planned_;

@@ -9,21 +9,11 @@
 #include <vector>
 
 #include "estimator/market/instance.h"
-#include "estimator/search/fit_question.h"
 #include "estimator/search/offers.h"
 #include "estimator/search/sweep_row.h"
-#include "tools/answers/mesh_ways.h"
+#include "tools/answers/offered_places.h"
 
 namespace gpuplan {
-
-struct OfferedQuestion {
-  RunOptions run;  // --batch is of all GPUs; --gpu is none
-  std::vector<std::string> names;
-  std::vector<Gpu> gpus;    // so called
-  SeveralGpusOptions fsdp;  // --fsdp of all ways
-  FitQuestion market;       // what may be rented; `gpus`: how many, none: any
-  bool checkpoints = false, micro_batches = false;
-};
 
 /// A way to share a step over what one offer has. A plan of these flags has its figures.
 struct OfferedMesh {
@@ -48,7 +38,5 @@ struct OfferedMeshes {
 /// Error (usage) without a batch.
 OfferedMeshes offered_meshes(const OfferedQuestion& question, std::span<const Instance> instances,
                              const std::function<void(std::size_t done, std::size_t all)>& told = {});
-
-constexpr std::int64_t kMostJoined = 512;
 
 }  // namespace gpuplan

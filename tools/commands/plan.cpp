@@ -175,22 +175,6 @@ int explain_snapshot(const PlanOptions& options) {
                          options.output);
 }
 
-// transformers/integrations/deepspeed.py, trainer_config_finalize.
-void fill_in_auto(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
-  if (!options.is_auto()) return;
-  const auto hidden = std::ranges::find(model.vars, "hidden", &Variable::name);
-  if (hidden == model.vars.end())
-    throw Error("\"auto\" of \"zero_optimization\" follows from hidden_size, and " + model.name +
-                    " has no variable called hidden",
-                ErrorKind::usage)
-        .help("give numbers, such as 5e8");
-  const std::int64_t square = checked_mul(hidden->value, hidden->value);
-  if (options.bucket_is_auto) strategy.reduce_bucket_elements = square;
-  if (options.prefetch_is_auto)
-    strategy.partition.prefetch_elements = static_cast<std::int64_t>(0.9 * static_cast<double>(square));
-  if (options.persistence_is_auto) strategy.partition.persistence_elements = checked_mul(10, hidden->value);
-}
-
 int run_plan(PlanOptions options) {
   const bool runs_library = is_library_loop(options.run);
   if (runs_library) refuse_beside_library(options);
