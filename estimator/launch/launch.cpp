@@ -90,6 +90,12 @@ std::string python_list(const std::vector<std::string>& modules) {
   return list;
 }
 
+std::string python_string(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return out + "\"";
+}
+
 std::string torch_type(DType type) {
   switch (type) {
     case DType::bf16: return "torch.bfloat16";

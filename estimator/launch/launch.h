@@ -60,6 +60,8 @@ LaunchText megatron_text(const Launch& launch);
 std::string torchrun_command(const Launch& launch);
 /// Python's list of them, of which those that are numbered are counted: [f"model.layers.{i}" for i in range(32)].
 std::string python_list(const std::vector<std::string>& modules);
+/// A literal of that text.
+std::string python_string(const std::string& text);
 /// "torch.bfloat16"
 std::string torch_type(DType type);
 /// What a sentence of a file's head says: the plan, and the notes, each line begun with `mark`.

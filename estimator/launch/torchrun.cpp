@@ -22,7 +22,7 @@ bool wraps_blocks(const Launch& l) {
 bool starts_on_meta(const Launch& l) { return !shares_ddp(l); }
 
 std::string head(const Launch& l, const LaunchText& text) {
-  std::string out = "\"\"\"Three steps of " + l.model + " on random data, shared over " +
+  std::string out = "r\"\"\"Three steps of " + l.model + " on random data, shared over " +
                     format_count(l.strategy.gpus) + (l.strategy.gpus == 1 ? " GPU" : " GPUs") +
                     " as gpuplan planned it for PyTorch " + version_text(l.run.pytorch) +
                     ".\n\n"

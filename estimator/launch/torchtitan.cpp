@@ -126,7 +126,7 @@ LaunchText torchtitan_text(const Launch& l) {
   std::string where = "In this folder, with torchtitan installed:";
   if (l.nodes() > 1)
     where = "On each node, in this folder, with torchtitan installed; $HEAD is the first one's address:";
-  text.file = "\"\"\"" + l.model + " on " + std::to_string(l.strategy.gpus) +
+  text.file = "r\"\"\"" + l.model + " on " + std::to_string(l.strategy.gpus) +
               " GPUs in torchtitan, as gpuplan planned it:\n\n    gpuplan " + l.plan + "\n\n" + where + "\n\n    " +
               text.command + "\n\nWhat differs from the plan:\n\n" + commented(text.notes, "*") +
               "\"\"\"\n"

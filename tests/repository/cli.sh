@@ -381,6 +381,9 @@ expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision
 expect 0 '^ +batch .* per step +step +samples/s +peak at' sweep $model --over batch=1,2 --gpu t4
 expect 0 '^ +batch .* per step +peak at' sweep $model --over batch=1,2 --gpu '8 GiB'
 expect 0 '"step_seconds":0\.' sweep $model -b 2 --over gpu=t4,l4 --host-copy none --format jsonl
+swept='sweep zoo:mlp --over batch=32:512:x2 --over opt=sgd,adam --format jsonl'
+for part in 1 2 3; do "$gpuplan" $swept --shard $part/3; done | sort -t: -k3,3n >"$work/parts"
+"$gpuplan" $swept | cmp -s - "$work/parts" || fail 'the parts of a sweep are not the whole'
 expect 0 '^ +gpus +zero .* a rank sends +communication +scaling ' sweep $model -b 8 --gpus 2,4 --zero ddp,fsdp --gpu a100
 expect 0 '^3,4,fsdp,[0-9]+' sweep $model -b 8 --over gpus=2:4:x2 --over zero=ddp,fsdp --format csv
 expect 0 '"sent_bytes":0,' sweep $model -b 8 --gpus 1,2 --format jsonl
@@ -635,6 +638,8 @@ expect 0 '^    raise NotImplementedError' $started --zero fsdp --emit torchrun
 expect 0 'transformers.LlamaConfig\(vocab_size=128256, ' zoo:llama3_8b -b 4 --seq 512 --gpus 4 --tp 2 --zero fsdp --gpu h200 --emit torchrun
 expect 0 'model_registry\("8B"' zoo:llama3_8b -b 8 --seq 512 --opt adamw --gpus 8 --fsdp param=bf16,reduce=fp32 --gpu h200 --emit torchtitan
 expect 0 '^  --recompute-granularity full' zoo:gpt2 -b 64 --gpus 8 --tp 2 --pp 2 --micro-batches 4 --checkpoint block --gpu h100 --emit megatron
+expect 0 'from_pretrained\("/.*/llama.json"\)' tests/parallel/models/llama.json -b 4 --seq 128 --gpus 4 --gpu h100 --emit torchrun
+expect 0 '^    raise NotImplementedError' tests/parallel/models/llama.json -b 4 --seq 128 --set packed=1 --gpus 4 --gpu h100 --emit torchrun
 expect 2 'did you mean "torchrun"' $started --emit torchrum
 expect 2 '--emit torchtitan has no words for --zero ddp' $started --emit torchtitan
 expect 2 'has no words for --lora' zoo:llama3_8b --lora r=8 --precision bf16 -b 4 --seq 512 --gpus 4 --zero fsdp --gpu h200 --emit torchrun
@@ -693,6 +698,11 @@ expect 0 'expert parallel 2' $experts --zero fsdp --ep 2 --routing 1.5
 expect 2 'planned with FSDP2' $experts --ep 2
 expect 2 'does not divide the 4 ranks' $experts --zero fsdp --ep 3
 expect 2 'factor from 0.01 to 2' $experts --zero fsdp --ep 2 --routing 9
+fitted='fit zoo:mixtral_8x7b --seq 512 --precision bf16 --opt sgd --on h200 --batch 8'
+expect 0 '--gpus 8 --ep 4 --zero fsdp$' $fitted --gpus 8 --ep 4 -q
+expect 2 'does not divide the 6 GPUs' $fitted --gpus 6 --ep 4
+expect 2 'planned with FSDP2, and --zero asks for others' $fitted --gpus 8 --ep 4 --zero ddp
+expect 2 '--ep needs --gpus' $fitted --ep 4
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
 expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
 expect 2 'has no MixtureOfExperts' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100

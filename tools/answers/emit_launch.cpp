@@ -1,6 +1,7 @@
 #include "tools/answers/emit_launch.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 
@@ -21,24 +22,31 @@ namespace {
 
 constexpr const char* kNothing = "\n  --emit writes nothing of a plan that does not fit\n";
 
+std::int64_t variable_of(const Model& model, std::string_view name) {
+  const auto found = std::ranges::find(model.vars, name, &Variable::name);
+  return found == model.vars.end() ? 0 : found->value;
+}
+
+// Of --set: what is another model than its file says.
+bool is_size_of_model(const std::string& text) {
+  return !text.starts_with("seq=") && !text.starts_with("packed=") && !text.starts_with("padded=");
+}
+
 // transformers' configuration of the model, in Python; empty where none is known, or it is no causal decoder.
 std::string configuration_of(const RunOptions& run, const Model& whole) {
   constexpr std::string_view kHub = "hf:";
   const auto pretrained = [](const std::string& name) {
-    return "transformers.AutoConfig.from_pretrained(\"" + name + "\")";
+    return "transformers.AutoConfig.from_pretrained(" + python_string(name) + ")";
   };
-  if (whole.loss.type != "CausalLMLoss") return "";
+  if (whole.loss.type != "CausalLMLoss" || variable_of(whole, "packed") != 0 || variable_of(whole, "padded") != 0)
+    return "";
   if (run.model.starts_with(kHub)) return pretrained(run.model.substr(kHub.size()));
   if (run.model.starts_with("zoo:") || python_code(run.model) != PythonCode::none) return llama_config(whole);
+  if (!run.set.empty() && std::ranges::any_of(run.set, is_size_of_model)) return llama_config(whole);
   const std::string file = model_file(run.model);
   const std::shared_ptr<const Source> text = read_file_source(file);
   if (recognise(text->text, file) != FileKind::hugging_face) return llama_config(whole);
   return pretrained(std::filesystem::absolute(file).lexically_normal().string());
-}
-
-std::int64_t variable_of(const Model& model, std::string_view name) {
-  const auto found = std::ranges::find(model.vars, name, &Variable::name);
-  return found == model.vars.end() ? 0 : found->value;
 }
 
 // Tokens of a sample, where the model is given tokens.
@@ -97,6 +105,11 @@ std::optional<LaunchAsked> launch_asked(const std::string& emit, const RunOption
   if (is_stream(run.model))
     throw Error("--emit: what is written cannot read " + called(run.model) + " again; put the model into a file",
                 ErrorKind::usage);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  if (std::ranges::any_of(output.command, is_control))
+    throw Error("--emit: a file that names its command cannot hold a line break or a control character",
+                ErrorKind::usage)
+        .help("rename the model's file");
   constexpr std::array<std::string_view, 4> kEndings = {".py", ".py", ".json", ".sh"};
   const std::string_view ending = kEndings[static_cast<std::size_t>(asked.target)];
   const auto is_launch = [&](const std::string& name) { return name.ends_with(ending); };

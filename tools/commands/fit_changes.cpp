@@ -52,6 +52,7 @@ void refuse_beside_changes(const std::string& asked, const FitOptions& options) 
                                                 {"--epochs", !options.epochs.empty()},
                                                 {"--zero", !options.zero.empty()},
                                                 {"--wrap", !options.wrap.empty()},
+                                                {"--ep", !options.experts.empty()},
                                                 {"--network", !options.network.empty()},
                                                 {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
                                                 {"--find-unused-parameters", options.find_unused}};

@@ -51,6 +51,11 @@ TEST_CASE("modules that are numbered are counted") {
   CHECK_EQ(python_list({"a.0", "b.0.x", "b.1.x", "head"}), R"(["a.0"] + [f"b.{i}.x" for i in range(2)] + ["head"])");
 }
 
+TEST_CASE("a path is a literal of Python's") {
+  CHECK_EQ(python_string("a b"), "\"a b\"");
+  CHECK_EQ(python_string("a\"\\b"), "\"a\\\"\\\\b\"");
+}
+
 TEST_CASE("a DeepSpeed config is read back as it was planned") {
   for (const DataParallel data : {DataParallel::zero2, DataParallel::zero3})
     for (const bool overlaps : {false, true})
