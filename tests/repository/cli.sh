@@ -602,6 +602,9 @@ expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
 
 # How GPUs share a step.
+expect 0 '^ +gradients +all-reduce ' $model -b 64 --gpus 4 --gpu t4 --link 7.875
+expect 2 '--link expects at least 0.001 GB/s' $model -b 64 --gpus 4 --gpu t4 --link 1e-300
+expect 2 '--link needs --gpus' $model -b 64 --gpu t4 --link 8
 mesh="fit tests/parallel/models/llama.json --seq 128 --gpu h100 --batch 32"
 expect 0 '^ +--zero ddp ' $mesh --gpus 4 --may mesh
 expect 0 '--pp 4 --pp-schedule 1f1b,outputs=drop --micro-batches' $mesh --gpus 4 --may mesh,micro-batches --format csv
@@ -614,6 +617,8 @@ expect 0 '^  [0-9]+ of 2 offers fit' $mesh --gpus 2,4 --may mesh
 expect 0 'of 10 offers fit' $mesh --gpus any --may mesh
 expect 0 'joined where their network is published' $mesh --gpus any --may mesh
 expect 0 '^--batch 32 --gpu (l4|h100)' ${mesh/--gpu h100/} --on l4,h100 --gpus any --may mesh,checkpoint -q
+expect 2 'no instance with these GPUs matches' ${mesh/h100/22GiB} --gpus any --may mesh
+expect 1 'more GPUs may fit' fit zoo:llama3_70b --seq 512 --precision bf16 --batch 8 --on t4 --gpus 4 --may mesh
 expect 2 'compares steps of one batch' ${mesh% --batch 32} --gpus any --may mesh
 expect 2 'is not for --may mesh' $mesh --gpus any --may mesh --emit sky
 expect 2 'not with lora' $mesh --gpus any --may mesh,lora

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -44,6 +43,8 @@ class Search {
     measure_states();
   }
 
+  bool has_places() const { return !places_.empty(); }
+
   OfferedMeshes find(const std::function<void(std::size_t, std::size_t)>& told) {
     plan_ranks(told);
     plan_meshes(told);
@@ -81,14 +82,13 @@ class Search {
     return bytes > usable_bytes(question_.gpus[place.kind]);
   }
 
-  std::optional<PlannedWay> planned(const Place& place, const MeshWay& way) {
+  std::optional<PlannedWay> planned(const Place& place, const MeshWay& way, std::optional<Error>& refused) {
     if (is_too_small(place, way)) return std::nullopt;
     ++planned_;
     try {
       return fitting_way(place.mesh, way);
     } catch (const Error& e) {
-      const std::lock_guard lock(mutex_);
-      if (!refused_) refused_ = e;
+      refused = e;
       return std::nullopt;
     }
   }
@@ -99,13 +99,16 @@ class Search {
       if (!is_too_small(place))
         for (MeshWay& way : ways_of_ranks(place.mesh)) tasks.emplace_back(&place, std::move(way));
     std::vector<std::optional<PlannedWay>> rows(tasks.size());
+    std::vector<std::optional<Error>> refused(tasks.size());
     run_on_workers(
-        tasks.size(), cores(), [&](std::size_t i) { rows[i] = planned(*tasks[i].first, tasks[i].second); },
+        tasks.size(), cores(), [&](std::size_t i) { rows[i] = planned(*tasks[i].first, tasks[i].second, refused[i]); },
         [&](std::size_t done) {
           if (told) told(done, tasks.size());
         });
     for (std::size_t i = 0; i < tasks.size(); ++i)
       if (rows[i]) tasks[i].first->rows.push_back(*std::move(rows[i]));
+    if (!tasks.empty() && std::ranges::all_of(refused, [](const auto& e) { return e.has_value(); }))
+      refused_ = refused.front();
   }
 
   static bool asks_for_meshes(const Place& place) {
@@ -134,7 +137,8 @@ class Search {
     const double before = seconds;
     bool fits = false;
     for (const MeshWay& way : ways) {
-      std::optional<PlannedWay> row = planned(place, way);
+      std::optional<Error> refused;  // some always are
+      std::optional<PlannedWay> row = planned(place, way, refused);
       if (!row) continue;
       fits = true;
       seconds = std::min(seconds, row->figures.step_seconds.value_or(HUGE_VAL));
@@ -218,8 +222,7 @@ class Search {
   std::vector<Place> places_;
   std::int64_t state_bytes_ = 0;
   std::atomic<std::int64_t> planned_ = 0;
-  std::mutex mutex_;
-  std::optional<Error> refused_;
+  std::optional<Error> refused_;  // why no data parallelism is planned of any
 };
 
 }  // namespace
@@ -234,7 +237,11 @@ OfferedMeshes offered_meshes(const OfferedQuestion& question, std::span<const In
   if (question.run.batch.empty())
     throw Error("--may mesh of several numbers of GPUs compares steps of one batch", ErrorKind::usage)
         .help("--batch 512, which is that of all GPUs");
-  return Search(question, instances).find(told);
+  Search search(question, instances);
+  if (!search.has_places())
+    throw Error("no instance with these GPUs matches the flags", ErrorKind::usage)
+        .help("--on, --provider, --region and --budget say which may be rented; --gpus 8 asks of GPUs of your own");
+  return search.find(told);
 }
 
 }  // namespace gpuplan

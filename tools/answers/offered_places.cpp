@@ -10,21 +10,6 @@
 namespace gpuplan {
 namespace {
 
-bool same_link(const std::optional<Link>& a, const std::optional<Link>& b) {
-  return a.has_value() == b.has_value() && (!a || a->bytes_per_second == b->bytes_per_second);
-}
-
-// `gpuplan plan` knows one link within a node, that of the GPU.
-std::vector<Instance> connected_as_planned(const Gpu& gpu, const FitQuestion& question,
-                                           std::span<const Instance> instances) {
-  std::vector<Instance> rented = rentable(gpu, question, instances);
-  std::erase_if(rented, [&](const Instance& i) {
-    const Offer offer{i, 1, 0};
-    return i.gpu_count > 1 && !same_link(topology_of(gpu, &offer, question).within_node, link_within_node(gpu));
-  });
-  return rented;
-}
-
 // The cheapest; several instances are joined by a network that is known.
 std::optional<Offer> offer_of(const std::vector<Instance>& rented, std::int64_t gpus, const FitQuestion& question) {
   std::vector<Instance> joinable = rented;
@@ -62,6 +47,12 @@ OfferedPlace place_of(const OfferedQuestion& question, std::size_t kind, std::in
     const std::int64_t node = offer ? static_cast<std::int64_t>(offer->instance.gpu_count) : 8;
     if (node != 8 && gpus > std::min<std::int64_t>(node, 8)) several.gpus_per_node = std::to_string(node);
     if (!several.gpus_per_node.empty()) place.words += " --gpus-per-node " + several.gpus_per_node;
+    const Gpu& gpu = question.gpus[kind];
+    const std::optional<Link> link = topology_of(gpu, offer ? &*offer : nullptr, question.market).within_node;
+    const std::optional<Link> assumed = link_within_node(gpu);
+    if (node > 1 && link && (!assumed || link->bytes_per_second != assumed->bytes_per_second))
+      several.link = number_text(link->bytes_per_second / 1e9);
+    if (!several.link.empty()) place.words += " --link " + several.link;
     std::optional<double> gbps = question.market.network_gbps;
     if (!gbps && offer) gbps = offer->instance.network_gbps;
     if (gbps && gpus > node) several.network = number_text(*gbps);
@@ -78,7 +69,7 @@ OfferedPlace place_of(const OfferedQuestion& question, std::size_t kind, std::in
 std::vector<OfferedPlace> offered_places(const OfferedQuestion& question, std::span<const Instance> instances) {
   std::vector<OfferedPlace> places;
   for (std::size_t kind = 0; kind < question.gpus.size(); ++kind) {
-    const std::vector<Instance> rented = connected_as_planned(question.gpus[kind], question.market, instances);
+    const std::vector<Instance> rented = rentable(question.gpus[kind], question.market, instances);
     for (const std::int64_t gpus : counts_of(rented, question.market)) {
       std::optional<Offer> offer = offer_of(rented, gpus, question.market);
       if (offer || !question.market.gpus.empty()) places.push_back(place_of(question, kind, gpus, std::move(offer)));

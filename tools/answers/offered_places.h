@@ -36,8 +36,8 @@ struct OfferedPlace {
 /// Of any number those that instances have, and twice as many of the largest.
 constexpr std::int64_t kMostJoined = 512;
 
-/// The cheapest offer of each kind and number that the question allows. GPUs of an instance are connected as
-/// `gpuplan plan` assumes, and several instances are joined where their network is known.
+/// The cheapest offer of each kind and number that the question allows. Several instances are joined where their
+/// network is known.
 std::vector<OfferedPlace> offered_places(const OfferedQuestion& question, std::span<const Instance> instances);
 
 }  // namespace gpuplan

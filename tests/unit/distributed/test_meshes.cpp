@@ -37,7 +37,8 @@ std::pair<RunOptions, SeveralGpusOptions> with_flags(const MeshQuestion& questio
                                                       {"--gpu", &run.gpu},
                                                       {"--gpus", &several.gpus},
                                                       {"--network", &several.network},
-                                                      {"--gpus-per-node", &several.gpus_per_node}};
+                                                      {"--gpus-per-node", &several.gpus_per_node},
+                                                      {"--link", &several.link}};
   std::istringstream words(flags);
   for (std::string flag; words >> flag;) words >> *places.at(flag);
   return {run, several};
@@ -93,9 +94,11 @@ TEST_CASE("each way to share a step over what is rented is a plan of its flags")
   for (const std::string& name : question.names) question.gpus.push_back(*gpu_called(name));
   question.checkpoints = question.micro_batches = true;
   question.market.gpus.clear();
-  const std::vector<Instance> instances = {instance_of("one", "t4", 1, 0.5, {}), instance_of("four", "t4", 4, 2, 50),
-                                           instance_of("eight", "a100-40gb", 8, 20, 400),
-                                           instance_of("alone", "a100-40gb", 8, 16, {})};
+  std::vector<Instance> instances = {instance_of("one", "t4", 1, 0.5, {}), instance_of("four", "t4", 4, 2, 50),
+                                     instance_of("eight", "a100-40gb", 8, 20, 400),
+                                     instance_of("alone", "a100-40gb", 8, 16, {})};
+  instances[1].interconnect = "pcie";
+  instances[1].pcie_width = 8;  // of 16 lanes
   const OfferedMeshes meshes = offered_meshes(question, instances);
   CHECK_EQ(meshes.offers, 16);  // 1, 4, 8, 16, ..., 512 T4s, and 8, 16, ..., 512 A100s: nobody rents one of them
   REQUIRE(meshes.rows.size() > 2);
@@ -118,6 +121,7 @@ TEST_CASE("each way to share a step over what is rented is a plan of its flags")
     REQUIRE(row.offer);
     CHECK_EQ(row.offer->gpus(), row.gpus);
     CHECK(*row.usd_per_step() == doctest::Approx(row.offer->usd * seconds / 3600));
+    CHECK_EQ(row.flags.find("--link 7.875 ") != std::string::npos, row.offer->instance.name == "four");
     if (row.offer->count > 1) CHECK(row.offer->instance.network_gbps.has_value());  // else it is not joined
     for (const OfferedMesh& other : meshes.rows) {
       const bool beaten = other.figures.device_bytes < row.figures.device_bytes &&
