@@ -35,15 +35,10 @@ Blocks find_blocks(const Graph& graph) {
     const auto block = static_cast<std::int32_t>(blocks.paths.size());
     if (block == 0) blocks.ops.begin = part.ops.begin;
     blocks.ops.end = part.ops.end;
-    std::string path;
-    for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i) {
-      const LayerId layer = graph.forward_ops[index(i)].layer;
-      if (layer == kNone) continue;
-      const std::string& name = graph.layers[index(layer)].name;
-      path = path.empty() ? name : common_path(path, name);
-      blocks.of_layer.emplace(name, block);
-    }
-    blocks.paths.push_back(path);
+    for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i)
+      if (const LayerId layer = graph.forward_ops[index(i)].layer; layer != kNone)
+        blocks.of_layer.emplace(graph.layers[index(layer)].name, block);
+    blocks.paths.push_back(path_of(graph, part));
     const auto given = graph.at(part.given);
     blocks.input_has_gradient.push_back(
         std::ranges::any_of(given, [&](TensorId t) { return graph.tensor(t).requires_grad; }) ? 1 : 0);
@@ -176,6 +171,17 @@ CheckpointConfig wrapped_blocks(const Strategy& strategy) {
   wrapped.kind = strategy.unit_glob.empty() ? CheckpointConfig::Kind::block : CheckpointConfig::Kind::glob;
   wrapped.glob = strategy.unit_glob;
   return wrapped;
+}
+
+std::string path_of(const Graph& graph, const Checkpoint& part) {
+  std::string path;
+  for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i) {
+    const LayerId layer = graph.forward_ops[index(i)].layer;
+    if (layer == kNone) continue;
+    const std::string& name = graph.layers[index(layer)].name;
+    path = path.empty() ? name : common_path(path, name);
+  }
+  return path;
 }
 
 std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {

@@ -33,6 +33,9 @@ std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Stra
 std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit,
                            const Strategy& strategy);
 
+/// The module that a part of the forward is, by its path: what those of its layers begin with together.
+std::string path_of(const Graph& graph, const Checkpoint& part);
+
 /// What is wrapped: the blocks of every repeat, or those that Strategy::unit_glob names. For build_graph().
 CheckpointConfig wrapped_blocks(const Strategy& strategy);
 

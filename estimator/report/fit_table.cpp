@@ -92,6 +92,7 @@ std::string FitScreen::headline() const {
   for (const std::string& words : extra_words(run)) out += dot() + words;
   if (const std::string settings = fsdp_words(question_.strategy); !settings.empty())
     out += dot() + "FSDP2 " + settings;
+  if (question_.strategy.experts > 1) out += dot() + "expert parallel " + format_count(question_.strategy.experts);
   if (report_.one_is_not_enough) out += "\n  one GPU is not enough: several share the batch equally";
   return out + "\n\n";
 }
@@ -356,6 +357,7 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
     case DataParallel::zero3: return words + " --zero 3";
     case DataParallel::fsdp: {
       const std::string settings = fsdp_words(row.strategy);
+      if (row.strategy.experts > 1) words += " --ep " + std::to_string(row.strategy.experts);
       return words + (settings.empty() ? " --zero fsdp" : " --fsdp " + settings);
     }
     case DataParallel::none: break;

@@ -140,17 +140,21 @@ class Finder {
   void add_rows(const Gpu& gpu, std::span<const Instance> instances) {
     const std::vector<Instance>& rented = rented_[gpu.name] = rentable(gpu, question_, instances);
     for (const std::int64_t gpus : question_.gpus.empty() ? counts_offered(rented) : question_.gpus) {
-      if (question_.gpus.empty() && !shares_batch(gpus)) continue;
+      if (question_.gpus.empty() && !(shares_batch(gpus) && shares_experts(gpus))) continue;
       const std::vector<Offer> offers = offers_of(rented, gpus, question_);
       const std::optional<Offer> offer = offers.empty() ? std::nullopt : std::optional(offers.front());
       add_rows(gpu, gpus, offer);
-      const bool idle = offer && offer->gpus() > gpus;
+      const bool idle = offer && offer->gpus() > gpus && shares_experts(offer->gpus());
       if (idle && question_.uses_idle && shares_batch(offer->gpus())) add_rows(gpu, offer->gpus(), offer);
     }
   }
 
   bool shares_batch(std::int64_t gpus) const {
     return !question_.batch || *question_.batch % checked_mul(question_.run.micro_batches, gpus) == 0;
+  }
+
+  bool shares_experts(std::int64_t gpus) const {
+    return gpus % (question_.strategy.experts * question_.strategy.replicas) == 0 || question_.strategy.experts == 1;
   }
 
   void plan_rows() {

@@ -381,6 +381,9 @@ expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision
 expect 0 '^ +batch .* per step +step +samples/s +peak at' sweep $model --over batch=1,2 --gpu t4
 expect 0 '^ +batch .* per step +peak at' sweep $model --over batch=1,2 --gpu '8 GiB'
 expect 0 '"step_seconds":0\.' sweep $model -b 2 --over gpu=t4,l4 --host-copy none --format jsonl
+swept='sweep zoo:mlp --over batch=32:512:x2 --over opt=sgd,adam --format jsonl'
+for part in 1 2 3; do "$gpuplan" $swept --shard $part/3; done | sort -t: -k3,3n >"$work/parts"
+"$gpuplan" $swept | cmp -s - "$work/parts" || fail 'the parts of a sweep are not the whole'
 expect 0 '^ +gpus +zero .* a rank sends +communication +scaling ' sweep $model -b 8 --gpus 2,4 --zero ddp,fsdp --gpu a100
 expect 0 '^3,4,fsdp,[0-9]+' sweep $model -b 8 --over gpus=2:4:x2 --over zero=ddp,fsdp --format csv
 expect 0 '"sent_bytes":0,' sweep $model -b 8 --gpus 1,2 --format jsonl
@@ -557,6 +560,7 @@ for flag in --bytes '--units si' '--width 80'; do
   expect 2 'units in its heading' instances --gpu l4 $flag
 done
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
+expect 2 'gpuplan plan MODEL \$\(gpuplan fit MODEL \.\.\. -q\) --emit torchrun' fit $model --on t4 --emit torchrun
 expect 3 'SkyPilot offers no instance' fit $model --on rtx2060 --emit sky
 expect 0 'ZeRO-2' fit zoo:gpt2 --on l4 --gpus 4 --zero 2
 grep -q "DeepSpeed's buffers" "$work/err" || fail 'fit of ZeRO-2 has no warning'
@@ -598,6 +602,9 @@ expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages
 
 # How GPUs share a step.
+expect 0 '^ +gradients +all-reduce ' $model -b 64 --gpus 4 --gpu t4 --link 7.875
+expect 2 '--link expects at least 0.001 GB/s' $model -b 64 --gpus 4 --gpu t4 --link 1e-300
+expect 2 '--link needs --gpus' $model -b 64 --gpu t4 --link 8
 mesh="fit tests/parallel/models/llama.json --seq 128 --gpu h100 --batch 32"
 expect 0 '^ +--zero ddp ' $mesh --gpus 4 --may mesh
 expect 0 '--pp 4 --pp-schedule 1f1b,outputs=drop --micro-batches' $mesh --gpus 4 --may mesh,micro-batches --format csv
@@ -605,11 +612,63 @@ expect 0 'each is a plan: gpuplan MODEL --gpus 4' $mesh --gpus 4 --may mesh
 expect 0 '^--' $mesh --gpus 4 --may mesh,checkpoint -q
 expect 0 'times are not known \(--network for more than one node\)' $mesh --gpus 16 --may mesh
 expect 0 'the fastest: ' $mesh --gpus 16 --may mesh --network 400
-expect 2 'needs one number of GPUs' $mesh --may mesh
-expect 2 'needs one number of GPUs' $mesh --gpus 2,4 --may mesh
+expect 2 'needs a number of GPUs' $mesh --may mesh
+expect 0 '^  [0-9]+ of 2 offers fit' $mesh --gpus 2,4 --may mesh
+expect 0 'of 10 offers fit' $mesh --gpus any --may mesh
+expect 0 'joined where their network is published' $mesh --gpus any --may mesh
+expect 0 '^--batch 32 --gpu (l4|h100)' ${mesh/--gpu h100/} --on l4,h100 --gpus any --may mesh,checkpoint -q
+expect 2 'no instance with these GPUs matches' ${mesh/h100/22GiB} --gpus any --may mesh
+expect 1 'more GPUs may fit' fit zoo:llama3_70b --seq 512 --precision bf16 --batch 8 --on t4 --gpus 4 --may mesh
+expect 2 'compares steps of one batch' ${mesh% --batch 32} --gpus any --may mesh
+expect 2 'is not for --may mesh' $mesh --gpus any --may mesh --emit sky
+expect 2 'not with lora' $mesh --gpus any --may mesh,lora
+# Each row is a plan by itself, and its lines keep to a narrow terminal.
+"$gpuplan" $mesh --gpus any --may mesh,checkpoint --format csv | tail -n +2 >"$work/rows"
+while IFS=, read -r _ _ gpus _ _ _ rest; do
+  [ "$gpus" -gt 1 ] || continue
+  flags=$(sed -E 's/^("([^"]*)"|([^,]*)),.*/\2\3/' <<<"$rest")
+  needs=$(sed -E 's/^("[^"]*"|[^,]*),[0-9]+,[0-9]+,([0-9]+),.*/\2/' <<<"$rest")
+  [ "$("$gpuplan" tests/parallel/models/llama.json --seq 128 --batch 32 $flags --format json | grep -o '"device_bytes": [0-9]*' | head -n 1)" = \
+    "\"device_bytes\": $needs" ] || fail "a row that is another plan: $flags"
+done <"$work/rows"
+[ -z "$("$gpuplan" $mesh --gpus any --may mesh,checkpoint --width 80 --ascii | awk 'length > 80')" ] || fail 'offers are wider than the terminal'
 expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora
 expect 2 'is not for --may' $mesh --gpus 4 --may amp
 expect 2 'without mesh' $mesh --fsdp reshard=false --may amp
+
+# What starts a plan.
+started="$model -b 64 --gpus 4 --gpu h100"
+expect 0 'DistributedDataParallel\(model, device_ids=\[local_rank\]\)' $started --emit torchrun
+expect 0 '^    raise NotImplementedError' $started --zero fsdp --emit torchrun
+expect 0 'transformers.LlamaConfig\(vocab_size=128256, ' zoo:llama3_8b -b 4 --seq 512 --gpus 4 --tp 2 --zero fsdp --gpu h200 --emit torchrun
+expect 0 'model_registry\("8B"' zoo:llama3_8b -b 8 --seq 512 --opt adamw --gpus 8 --fsdp param=bf16,reduce=fp32 --gpu h200 --emit torchtitan
+expect 0 '^  --recompute-granularity full' zoo:gpt2 -b 64 --gpus 8 --tp 2 --pp 2 --micro-batches 4 --checkpoint block --gpu h100 --emit megatron
+expect 0 'from_pretrained\("/.*/llama.json"\)' tests/parallel/models/llama.json -b 4 --seq 128 --gpus 4 --gpu h100 --emit torchrun
+expect 0 '^    raise NotImplementedError' tests/parallel/models/llama.json -b 4 --seq 128 --set packed=1 --gpus 4 --gpu h100 --emit torchrun
+expect 2 'did you mean "torchrun"' $started --emit torchrum
+expect 2 '--emit torchtitan has no words for --zero ddp' $started --emit torchtitan
+expect 2 'has no words for --lora' zoo:llama3_8b --lora r=8 --precision bf16 -b 4 --seq 512 --gpus 4 --zero fsdp --gpu h200 --emit torchrun
+expect 2 'Llama 3 of 1B, 3B, 8B, 70B and 405B' zoo:gpt2 -b 8 --opt adamw --gpus 4 --gpu h100 --fsdp param=bf16,reduce=fp32 --emit torchtitan
+expect 2 '--emit deepspeed writes .json' $started --precision bf16 --zero 3 --emit deepspeed -o "$work/launch.py"
+expect 2 'has no words for one GPU' $model -b 64 --gpu h100 --emit torchrun
+expect 2 'leave --format, --timeline and -q out' $started --emit torchrun -q
+"$gpuplan" zoo:gpt2 -b 64 --gpus 4 --gpu '2 GiB' --emit torchrun >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && [ ! -s "$work/out" ] && grep -q 'writes nothing of a plan that does not fit' "$work/err" ||
+  fail 'a plan that does not fit is started'
+"$gpuplan" $started --emit torchrun -o "$work/launch.py" >"$work/out" || fail 'no script for torchrun'
+grep -qx "torchrun --standalone --nproc-per-node 4 $work/launch.py" "$work/out" || fail "the command of a script: $(head -n 1 "$work/out")"
+expect 2 '--force' $started --emit torchrun -o "$work/launch.py"
+! command -v python3 >/dev/null || python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$work/launch.py" || fail 'a script that is no Python'
+"$gpuplan" zoo:gpt2 -b 64 --gpus 8 --tp 2 --pp 2 --micro-batches 4 --gpu h100 --emit megatron 2>"$work/err" | bash -n || fail 'arguments of Megatron-LM are no script'
+# DeepSpeed's config is read back as the same plan.
+for flags in '--zero 2 --precision bf16 --micro-batches 2' '--zero 3 --precision fp16 --clip-grad-norm' '--zero 3 --precision bf16'; do
+  left=$(sed -E 's/--(zero|micro-batches|precision) [a-z0-9]+//g; s/--clip-grad-norm//' <<<"$flags")
+  "$gpuplan" zoo:gpt2 -b 16 --opt adamw --gpus 4 --gpu h100 $flags --emit deepspeed -o "$work/ds.json" >"$work/out" || fail "no config: $flags"
+  "$gpuplan" zoo:gpt2 -b 16 --opt adamw --gpus 4 --gpu h100 $flags >"$work/planned"
+  "$gpuplan" zoo:gpt2 --opt adamw --gpus 4 --gpu h100 $left --deepspeed "$work/ds.json" >"$work/again"
+  cmp -s "$work/planned" "$work/again" || fail "the config of $flags is another plan: $(diff "$work/planned" "$work/again" | head -n 4)"
+done
+
 
 # Stages as torch.distributed.pipelining runs them.
 cut="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 8"
@@ -664,6 +723,11 @@ expect 0 'expert parallel 2' $experts --zero fsdp --ep 2 --routing 1.5
 expect 2 'planned with FSDP2' $experts --ep 2
 expect 2 'does not divide the 4 ranks' $experts --zero fsdp --ep 3
 expect 2 'factor from 0.01 to 2' $experts --zero fsdp --ep 2 --routing 9
+fitted='fit zoo:mixtral_8x7b --seq 512 --precision bf16 --opt sgd --on h200 --batch 8'
+expect 0 '--gpus 8 --ep 4 --zero fsdp$' $fitted --gpus 8 --ep 4 -q
+expect 2 'does not divide the 6 GPUs' $fitted --gpus 6 --ep 4
+expect 2 'planned with FSDP2, and --zero asks for others' $fitted --gpus 8 --ep 4 --zero ddp
+expect 2 '--ep needs --gpus' $fitted --ep 4
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
 expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
 expect 2 'has no MixtureOfExperts' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100

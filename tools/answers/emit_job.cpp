@@ -98,6 +98,10 @@ void refuse_line_breaks(const std::string& word) {
 
 Engine engine_of(const FitOptions& options) {
   if (options.emit.empty()) return Engine::none;
+  for (const char* target : {"torchrun", "torchtitan", "deepspeed", "megatron"})
+    if (options.emit == target)
+      throw Error("fit --emit writes a job that rents GPUs, and " + options.emit + " is none", ErrorKind::usage)
+          .help("gpuplan plan MODEL $(gpuplan fit MODEL ... -q) --emit " + options.emit);
   const Engine engine = choose<Engine>("--emit", options.emit, {{"sky", Engine::sky}, {"slurm", Engine::slurm}});
   if (!options.output.format.empty() || options.output.quiet)
     throw Error("--emit writes a job: leave --format and -q out", ErrorKind::usage);

@@ -7,17 +7,9 @@
 #include <vector>
 
 #include "estimator/search/sweep_row.h"
-#include "tools/options/run_options.h"
-#include "tools/options/several_gpus.h"
+#include "tools/answers/mesh_ways.h"
 
 namespace gpuplan {
-
-struct MeshQuestion {
-  RunOptions run;              // --gpu names the GPU, --batch is of all
-  SeveralGpusOptions several;  // --gpus, --network, --fsdp
-  bool checkpoints = false;    // of blocks, where nothing is said
-  bool micro_batches = false;  // as few as fit, and of a pipeline as many as are fastest; where nothing is said
-};
 
 /// A row a way, its flags as the value, as `gpuplan plan` takes them: DDP (where no type is gathered), FSDP2 with and
 /// without resharding and with a replica a node, with experts shared where there are some, tensor parallelism within a

@@ -141,10 +141,9 @@ std::string render(const StagesReport& report, Format format, const TextStyle& s
 
 }  // namespace
 
-int print_stages(const Planning& planning, const Strategy& strategy, const RunOptions& run,
-                 const SeveralGpusOptions& several, const OutputOptions& output) {
+StagesReport stages_report(const Planning& planning, const Strategy& strategy, const RunOptions& run,
+                           const SeveralGpusOptions& several) {
   refuse_unknown_to_formulas(run, planning.run);
-  refuse_unprinted(several, output);
   StagesReport report;
   report.model = planning.model.name;
   if (!planning.model.sources.empty()) report.file = planning.model.sources.front()->name;
@@ -163,6 +162,14 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   report.context_confidence = context_confidence(planning.run, gpu, strategy);
   if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
   tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);
+  return report;
+}
+
+int print_stages(const Planning& planning, const Strategy& strategy, const RunOptions& run,
+                 const SeveralGpusOptions& several, const OutputOptions& output) {
+  refuse_unknown_to_formulas(run, planning.run);
+  refuse_unprinted(several, output);
+  const StagesReport report = stages_report(planning, strategy, run, several);
   const bool clean = show_warnings(report.warnings, output.quiet, run.strict);
   for (const OutputFile& file : files_of(output))
     write_report(file, render(report, file.format, file_style(output), output));

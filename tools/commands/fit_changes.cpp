@@ -1,6 +1,7 @@
 #include "tools/commands/fit_changes.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,7 +10,9 @@
 #include "estimator/report/sweep_table.h"
 #include "tools/answers/combinations.h"
 #include "tools/answers/meshes.h"
+#include "tools/answers/offered_meshes_text.h"
 #include "tools/answers/solve.h"
+#include "tools/options/instance_input.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/progress_line.h"
@@ -49,6 +52,7 @@ void refuse_beside_changes(const std::string& asked, const FitOptions& options) 
                                                 {"--epochs", !options.epochs.empty()},
                                                 {"--zero", !options.zero.empty()},
                                                 {"--wrap", !options.wrap.empty()},
+                                                {"--ep", !options.experts.empty()},
                                                 {"--network", !options.network.empty()},
                                                 {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
                                                 {"--find-unused-parameters", options.find_unused}};
@@ -62,15 +66,67 @@ OutputOptions without_page(OutputOptions output) {
   return output;
 }
 
-// --may mesh: of several GPUs.
-std::vector<SweepRow> ways_to_share(const FitOptions& options) {
-  const auto says = [&](const char* word) { return std::ranges::find(options.may, word) != options.may.end(); };
+bool may(const FitOptions& options, const char* word) {
+  return std::ranges::find(options.may, word) != options.may.end();
+}
+
+void refuse_with_mesh(const FitOptions& options) {
   for (const std::string& word : options.may)
     if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
       throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)
           .help("give the others as flags of the run");
-  if (options.gpus.size() != 1 || options.gpus.front() == "any")
-    throw Error("--may mesh needs one number of GPUs", ErrorKind::usage).help("--gpus 64");
+  if (options.gpus.empty())
+    throw Error("--may mesh needs a number of GPUs", ErrorKind::usage)
+        .help("--gpus 64, or --gpus any of what is rented");
+}
+
+// Those of a few lines, which are drawn as `text` says.
+void write_rows(const OutputOptions& output, const std::vector<std::string>& names, const std::vector<SweepRow>& rows,
+                const std::function<std::string(const TextStyle&)>& text) {
+  const auto render = [&](Format format, const TextStyle& style) {
+    return format == Format::table ? text(style) : render_changes(rows, names, format, style);
+  };
+  for (const OutputFile& file : files_of(output)) write_report(file, render(file.format, file_style(output)));
+  TextStyle style = terminal_style(output);
+  if (!output.width.empty()) style.interactive = true;  // a pipe has all columns, unless it is told how wide it is
+  if (!output.quiet || format_of(output) != Format::table) write_stdout(render(format_of(output), style));
+}
+
+// --may mesh of what is offered: any number of GPUs, several, or of several kinds.
+int run_offered_meshes(const FitOptions& options) {
+  const OutputOptions output = without_page(options.output);
+  (void)format_of(output);
+  FitOptions market = options;
+  market.fsdp.clear();  // of the ways
+  OfferedQuestion question;
+  question.run = options.run;
+  question.run.gpu.clear();
+  question.names = names_of_gpus(options);
+  question.gpus = gpus_of(options);
+  question.fsdp.fsdp = options.fsdp;
+  question.market = question_of(market);
+  question.checkpoints = may(options, "checkpoint");
+  question.micro_batches = may(options, "micro-batches");
+  const std::vector<Instance> instances = load_instances(options.prices, gpu_table());
+  match_places(question.market.providers, question.market.region, instances);
+  OfferedMeshes meshes;
+  {
+    ProgressLine progress(!options.output.quiet);
+    meshes = offered_meshes(question, instances, [&](std::size_t done, std::size_t all) {
+      if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
+    });
+  }
+  write_rows(output, offered_mesh_names(), sweep_rows(meshes),
+             [&](const TextStyle& style) { return offered_meshes_text(meshes, question.market, style, today()); });
+  const OfferedMesh* const best = cheapest(meshes);
+  if (best != nullptr && output.quiet && format_of(output) == Format::table)
+    write_stdout("--batch " + options.run.batch + " " + best->flags + "\n");
+  return best != nullptr ? 0 : 1;
+}
+
+// --may mesh: of several GPUs.
+std::vector<SweepRow> ways_to_share(const FitOptions& options) {
+  const auto says = [&](const char* word) { return may(options, word); };
   SeveralGpusOptions several;
   several.gpus = options.gpus.front();
   several.network = options.network;
@@ -123,8 +179,17 @@ int run_solve(const FitOptions& options) {
 // The fastest combination, and a few of those that are slower or do not fit.
 int run_may(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
-  const bool shares = std::ranges::find(options.may, "mesh") != options.may.end();
+  const bool shares = may(options, "mesh");
   FitOptions others = options;
+  if (shares) refuse_with_mesh(options);
+  const bool is_one = options.gpus.size() == 1 && options.gpus.front() != "any";
+  if (shares && (!is_one || !options.on.empty())) {
+    for (std::vector<std::string>* list : {&others.gpus, &others.providers}) list->clear();
+    for (std::string* word : {&others.network, &others.region, &others.budget, &others.prices}) word->clear();
+    others.spot = false;
+    refuse_beside_changes("--may mesh", others);
+    return run_offered_meshes(options);
+  }
   if (shares) others.gpus.clear();
   if (shares) others.network.clear();
   refuse_beside_changes("--may", others);

@@ -14,6 +14,7 @@
 #include "estimator/spec/read.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tools/answers/emit_launch.h"
 #include "tools/answers/evaluation.h"
 #include "tools/answers/every_rank.h"
 #include "tools/answers/every_stage.h"
@@ -48,7 +49,7 @@ struct PlanOptions {
   SeveralGpusOptions several;
   LengthsOptions lengths;
   EvaluationOptions evaluation;
-  std::string count_as, command;
+  std::string count_as, command, emit;
   bool canonical = false;
   bool learn = false, no_learn = false;
 
@@ -174,22 +175,6 @@ int explain_snapshot(const PlanOptions& options) {
                          options.output);
 }
 
-// transformers/integrations/deepspeed.py, trainer_config_finalize.
-void fill_in_auto(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
-  if (!options.is_auto()) return;
-  const auto hidden = std::ranges::find(model.vars, "hidden", &Variable::name);
-  if (hidden == model.vars.end())
-    throw Error("\"auto\" of \"zero_optimization\" follows from hidden_size, and " + model.name +
-                    " has no variable called hidden",
-                ErrorKind::usage)
-        .help("give numbers, such as 5e8");
-  const std::int64_t square = checked_mul(hidden->value, hidden->value);
-  if (options.bucket_is_auto) strategy.reduce_bucket_elements = square;
-  if (options.prefetch_is_auto)
-    strategy.partition.prefetch_elements = static_cast<std::int64_t>(0.9 * static_cast<double>(square));
-  if (options.persistence_is_auto) strategy.partition.persistence_elements = checked_mul(10, hidden->value);
-}
-
 int run_plan(PlanOptions options) {
   const bool runs_library = is_library_loop(options.run);
   if (runs_library) refuse_beside_library(options);
@@ -213,6 +198,7 @@ int run_plan(PlanOptions options) {
     read_deepspeed(options.several, options.run);
   const Sharing sharing = sharing_of(options.run, strategy_of(options.several));
   const bool in_stages = sharing == Sharing::formulas, runs_stages = sharing == Sharing::stages;
+  const std::optional<LaunchAsked> launch = launch_asked(options.emit, options.run, options.output);
   const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
@@ -231,14 +217,18 @@ int run_plan(PlanOptions options) {
     return 0;
   }
   if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
+  if (in_stages && launch)
+    return emit_stages(*launch, planning, *strategy, options.run, options.several, options.output);
   if (in_stages) return print_stages(planning, *strategy, options.run, options.several, options.output);
   const Topology topology = topology_of(options.several, planning.gpu);
   const bool any = strategy && options.several.rank.empty();
   const bool every = asks_for_every_rank(options.several) || (runs_stages && any);
-  auto [planned, report] = every         ? plan_every_rank(planning, *strategy, topology)
-                           : runs_stages ? plan_stage(planning, *strategy, topology)
-                           : any         ? plan_worst_rank(planning, *strategy, topology)
-                                         : make_planned(planning, strategy.value_or(Strategy{}), topology);
+  PlannedReport plan_and_report = every         ? plan_every_rank(planning, *strategy, topology)
+                                  : runs_stages ? plan_stage(planning, *strategy, topology)
+                                  : any         ? plan_worst_rank(planning, *strategy, topology)
+                                                : make_planned(planning, strategy.value_or(Strategy{}), topology);
+  if (launch) return emit_launch(*launch, planning, plan_and_report, options.run, options.output);
+  auto& [planned, report] = plan_and_report;
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),
@@ -283,6 +273,12 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_evaluation_options(*command, options->evaluation);
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
+  command
+      ->add_option("--emit", options->emit,
+                   "Prints what starts the plan of several GPUs: a script for torchrun, a config of torchtitan's or "
+                   "DeepSpeed's, or Megatron-LM's arguments")
+      ->type_name("torchrun|torchtitan|deepspeed|megatron")
+      ->group("Several GPUs");
   command->add_flag("--timeline", options->output.timeline, "Draws the memory over the step, also where it is piped");
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "tools/importers/json_text.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
@@ -275,6 +276,21 @@ void read_deepspeed(SeveralGpusOptions& several, RunOptions& run) {
   const std::shared_ptr<const Source> file = read_file_source(several.deepspeed);
   const JsonValue root = parse_json(*file);
   DeepSpeedReader(root, several, run).read();
+}
+
+void fill_in_auto(const DeepSpeedOptions& options, const Model& model, Strategy& strategy) {
+  if (!options.is_auto()) return;
+  const auto hidden = std::ranges::find(model.vars, "hidden", &Variable::name);
+  if (hidden == model.vars.end())
+    throw Error("\"auto\" of \"zero_optimization\" follows from hidden_size, and " + model.name +
+                    " has no variable called hidden",
+                ErrorKind::usage)
+        .help("give numbers, such as 5e8");
+  const std::int64_t square = checked_mul(hidden->value, hidden->value);
+  if (options.bucket_is_auto) strategy.reduce_bucket_elements = square;
+  if (options.prefetch_is_auto)
+    strategy.partition.prefetch_elements = static_cast<std::int64_t>(0.9 * static_cast<double>(square));
+  if (options.persistence_is_auto) strategy.partition.persistence_elements = checked_mul(10, hidden->value);
 }
 
 }  // namespace gpuplan

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "estimator/base/integers.h"
 #include "tools/options/money.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
@@ -22,13 +23,35 @@ std::vector<std::int64_t> numbers_of_gpus(const std::vector<std::string>& words)
   return numbers;
 }
 
+// Of each number of GPUs that they divide.
+void share_experts(const FitOptions& options, FitQuestion& question) {
+  if (question.kinds.empty()) question.kinds = {DataParallel::fsdp};
+  if (question.kinds != std::vector{DataParallel::fsdp})
+    throw Error("--ep is planned with FSDP2, and --zero asks for others", ErrorKind::usage).help("--zero fsdp");
+  const std::int64_t ranks =
+      checked_mul(whole_number("--ep", options.experts, 1, kMostGpus), question.strategy.replicas);
+  for (const std::int64_t gpus : question.gpus)
+    if (gpus % ranks != 0)
+      throw Error(
+          "--ep " + options.experts + " does not divide the " + std::to_string(gpus) + " GPUs that share the model",
+          ErrorKind::usage);
+  SeveralGpusOptions shared;
+  shared.gpus = std::to_string(ranks);
+  shared.zero = "fsdp";
+  shared.wrap = options.wrap;
+  shared.fsdp = options.fsdp;
+  shared.experts = options.experts;
+  const Strategy strategy = *strategy_of(shared);
+  question.strategy.experts = strategy.experts;
+  question.strategy.wraps_ends = strategy.wraps_ends;
+}
+
 // --gpus, --zero and what belongs to them.
 void read_several_gpus(const FitOptions& options, FitQuestion& question) {
-  const std::pair<const char*, bool> about_several[] = {{"--zero", !options.zero.empty()},
-                                                        {"--network", !options.network.empty()},
-                                                        {"--wrap", !options.wrap.empty()},
-                                                        {"--fsdp", !options.fsdp.empty()},
-                                                        {"--find-unused-parameters", options.find_unused}};
+  const std::pair<const char*, bool> about_several[] = {
+      {"--zero", !options.zero.empty()},  {"--network", !options.network.empty()},
+      {"--wrap", !options.wrap.empty()},  {"--fsdp", !options.fsdp.empty()},
+      {"--ep", !options.experts.empty()}, {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : about_several)
     if (given && options.gpus.empty())
       throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage)
@@ -55,6 +78,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
     sharded.fsdp = options.fsdp;
     read_fsdp(sharded, question.strategy);
   }
+  if (!options.experts.empty()) share_experts(options, question);
   question.strategy.find_unused_parameters = options.find_unused;
   const bool shards =
       question.kinds.empty() || std::ranges::find(question.kinds, DataParallel::fsdp) != question.kinds.end();
@@ -91,6 +115,8 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
                 "DDP's find_unused_parameters, for parameters that get no gradient")
       ->group(question);
   add("--fsdp", options.fsdp, "KEY=VALUE,...", kFsdpHelp);
+  add("--ep", options.experts, "N",
+      "Expert parallelism: ranks of FSDP2 that have some of the experts each, as transformers does it");
   add("--wrap", options.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   add("--network", options.network, "GBPS", "Network bandwidth of an instance: Gbit/s in one direction (as published)");
   command.add_option("--max-batch", options.max_batch, "Finds the largest batch of each GPU (the default), up to N")
@@ -104,7 +130,7 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
           "--may", options.may,
           "Finds the fastest combination of these changes that fits --gpu, at the given batch: amp, checkpoint, "
           "lora, nf4, 8bit, liger, offload, micro-batches; mesh, with --gpus N: how they share the step (DDP, FSDP2, "
-          "tensor parallelism, pipelines)")
+          "tensor and expert parallelism, pipelines), and with --gpus any: which GPUs to rent for it")
       ->delimiter(',')
       ->type_name("CHANGE,...")
       ->group(question);

@@ -134,7 +134,7 @@ std::string given_command(const CLI::App& command) {
       continue;
     }
     const bool of_output = option->check_lname("output") || option->check_lname("format") ||
-                           option->check_lname("force") || option->check_lname("quiet");
+                           option->check_lname("force") || option->check_lname("quiet") || option->check_lname("emit");
     if (of_output || option->get_lnames().empty()) continue;
     const std::string name = " --" + option->get_lnames().front();
     if (option->get_items_expected_max() == 0)

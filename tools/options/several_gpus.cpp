@@ -22,6 +22,7 @@ void need_gpus(const SeveralGpusOptions& o) {
   const std::pair<const char*, bool> flags[] = {{"--zero", !o.zero.empty()},
                                                 {"--rank", !o.rank.empty()},
                                                 {"--network", !o.network.empty()},
+                                                {"--link", !o.link.empty()},
                                                 {"--wrap", !o.wrap.empty()},
                                                 {"--fsdp", !o.fsdp.empty()},
                                                 {"--deepspeed", !o.deepspeed.empty()},
@@ -87,6 +88,9 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
                 "DDP's find_unused_parameters, for parameters that get no gradient")
       ->group("Several GPUs");
   add("--gpus-per-node", o.gpus_per_node, "N", "GPUs per node, connected by NVLink or PCIe (8)");
+  add("--link", o.link, "GB/S",
+      "Bandwidth between GPUs of a node: GB/s in one direction, of each (that of the GPU's NVLink, or of its PCIe "
+      "lanes)");
   add("--network", o.network, "GBPS", "Network bandwidth of a node: Gbit/s in one direction, all adapters together");
 }
 
@@ -250,17 +254,25 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   return s;
 }
 
+namespace {
+
+// Of an amount of a unit that is so many bytes a second.
+Link link_of(const char* flag, const std::string& text, const char* unit, double bytes) {
+  constexpr double kLeast = 1e-3, kMost = 1e6;  // every time is a number
+  const double rate = amount(flag, text, kMost);
+  if (rate < kLeast)
+    throw Error(std::string(flag) + " expects at least 0.001 " + unit + ", not \"" + text + "\"", ErrorKind::usage);
+  return {rate * bytes, 0};
+}
+
+}  // namespace
+
 Topology topology_of(const SeveralGpusOptions& o, const std::optional<Gpu>& gpu) {
   Topology t;
   t.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, t.gpus_per_node, 1, kMostGpus);
   if (gpu) t.within_node = link_within_node(*gpu);
-  if (!o.network.empty()) {
-    constexpr double kLeast = 1e-3, kMost = 1e6;  // Gbit/s: every time is a number
-    const double network = amount("--network", o.network, kMost);
-    if (network < kLeast)
-      throw Error("--network expects at least 0.001 Gbit/s, not \"" + o.network + "\"", ErrorKind::usage);
-    t.between_nodes = Link{network * 1e9 / 8, 0};
-  }
+  if (!o.link.empty()) t.within_node = link_of("--link", o.link, "GB/s", 1e9);
+  if (!o.network.empty()) t.between_nodes = link_of("--network", o.network, "Gbit/s", 1e9 / 8);
   return t;
 }
 

@@ -29,7 +29,7 @@ struct DeepSpeedOptions {
 
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
-  std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, pipeline_schedule, wrap, fsdp, experts,
+  std::string gpus, zero, rank, gpus_per_node, network, link, tensor, pipeline, pipeline_schedule, wrap, fsdp, experts,
       routing, context;
   std::string deepspeed, accelerate;                  // files
   std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read

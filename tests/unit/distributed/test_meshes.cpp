@@ -7,6 +7,7 @@
 
 #include "tools/answers/every_rank.h"
 #include "tools/answers/meshes.h"
+#include "tools/answers/offered_meshes.h"
 #include "tools/answers/shared_planning.h"
 
 namespace gpuplan {
@@ -25,11 +26,19 @@ MeshQuestion question_of(const char* model, const char* gpus, const char* batch)
 // Of flags that all have a value.
 std::pair<RunOptions, SeveralGpusOptions> with_flags(const MeshQuestion& question, const std::string& flags) {
   auto [run, several] = std::pair{question.run, question.several};
-  const std::map<std::string, std::string*> places = {
-      {"--tp", &several.tensor},         {"--ep", &several.experts},
-      {"--pp", &several.pipeline},       {"--pp-schedule", &several.pipeline_schedule},
-      {"--zero", &several.zero},         {"--fsdp", &several.fsdp},
-      {"--checkpoint", &run.checkpoint}, {"--micro-batches", &run.micro_batches}};
+  const std::map<std::string, std::string*> places = {{"--tp", &several.tensor},
+                                                      {"--ep", &several.experts},
+                                                      {"--pp", &several.pipeline},
+                                                      {"--pp-schedule", &several.pipeline_schedule},
+                                                      {"--zero", &several.zero},
+                                                      {"--fsdp", &several.fsdp},
+                                                      {"--checkpoint", &run.checkpoint},
+                                                      {"--micro-batches", &run.micro_batches},
+                                                      {"--gpu", &run.gpu},
+                                                      {"--gpus", &several.gpus},
+                                                      {"--network", &several.network},
+                                                      {"--gpus-per-node", &several.gpus_per_node},
+                                                      {"--link", &several.link}};
   std::istringstream words(flags);
   for (std::string flag; words >> flag;) words >> *places.at(flag);
   return {run, several};
@@ -61,6 +70,67 @@ TEST_CASE("each way to share a step needs what its own plan says") {
   CHECK(stages);
   CHECK(std::ranges::is_sorted(rows, std::greater{},
                                [](const SweepRow& row) { return row.figures->samples_per_second.value_or(0); }));
+}
+
+Instance instance_of(const char* name, const char* gpu, double gpus, double usd, std::optional<double> network) {
+  Instance instance;
+  instance.provider = "ours";
+  instance.name = name;
+  instance.gpu = gpu;
+  instance.gpu_count = gpus;
+  instance.usd = usd;
+  instance.network_gbps = network;
+  return instance;
+}
+
+TEST_CASE("each way to share a step over what is rented is a plan of its flags") {
+  OfferedQuestion question;
+  question.run.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json";
+  question.run.optimizer = "adamw";
+  question.run.seq = "512";
+  CHECK_THROWS_AS(offered_meshes(question, {}), Error);  // a batch is missing
+  question.run.batch = "64";
+  question.names = {"t4", "a100-40gb"};
+  for (const std::string& name : question.names) question.gpus.push_back(*gpu_called(name));
+  question.checkpoints = question.micro_batches = true;
+  question.market.gpus.clear();
+  std::vector<Instance> instances = {instance_of("one", "t4", 1, 0.5, {}), instance_of("four", "t4", 4, 2, 50),
+                                     instance_of("eight", "a100-40gb", 8, 20, 400),
+                                     instance_of("alone", "a100-40gb", 8, 16, {})};
+  instances[1].interconnect = "pcie";
+  instances[1].pcie_width = 8;  // of 16 lanes
+  const OfferedMeshes meshes = offered_meshes(question, instances);
+  CHECK_EQ(meshes.offers, 16);  // 1, 4, 8, 16, ..., 512 T4s, and 8, 16, ..., 512 A100s: nobody rents one of them
+  REQUIRE(meshes.rows.size() > 2);
+  std::set<std::int64_t> numbers;
+  for (const OfferedMesh& row : meshes.rows) {
+    CAPTURE(row.flags);
+    numbers.insert(row.gpus);
+    MeshQuestion asked;
+    asked.run = question.run;
+    const auto [run, several] = with_flags(asked, row.flags);
+    const auto [planning, strategy] = prepare_shared(run, several);
+    const Topology topology = topology_of(several, planning.gpu);
+    const Report report = !strategy                 ? make_report(planning)
+                          : strategy->runs_stages() ? plan_every_rank(planning, *strategy, topology).report
+                                                    : plan_worst_rank(planning, *strategy, topology).report;
+    CHECK(row.figures.fits);
+    CHECK_EQ(row.figures.device_bytes, report.peak.device_bytes);
+    const double seconds = strategy ? report.rank->time->step.seconds() : report.time->seconds();
+    CHECK(*row.figures.step_seconds == doctest::Approx(seconds));
+    REQUIRE(row.offer);
+    CHECK_EQ(row.offer->gpus(), row.gpus);
+    CHECK(*row.usd_per_step() == doctest::Approx(row.offer->usd * seconds / 3600));
+    CHECK_EQ(row.flags.find("--link 7.875 ") != std::string::npos, row.offer->instance.name == "four");
+    if (row.offer->count > 1) CHECK(row.offer->instance.network_gbps.has_value());  // else it is not joined
+    for (const OfferedMesh& other : meshes.rows) {
+      const bool beaten = other.figures.device_bytes < row.figures.device_bytes &&
+                          *other.figures.step_seconds < *row.figures.step_seconds &&
+                          *other.usd_per_step() < *row.usd_per_step();
+      CHECK_FALSE(beaten);
+    }
+  }
+  CHECK(numbers.size() > 1);
 }
 
 TEST_CASE("a model is shared in the ways that there are for it") {
