@@ -1,4 +1,4 @@
-// A configuration of torchtitan's, as Python: https://github.com/pytorch/torchtitan, torchtitan/config/README.md of
+// A configuration of torchtitan's, as Python: https://github.com/pytorch/torchtitan, the README of its folder config of
 // August 2026. Its own models are run, so a plan is said of those whose sizes are one of its flavors'.
 #include <algorithm>
 #include <array>

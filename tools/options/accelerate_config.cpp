@@ -162,16 +162,17 @@ class AccelerateReader {
       refuse(*section, "parallelism_config_cp_comm_strategy", "keys and values are planned as they are gathered",
              "parallelism_config_cp_comm_strategy: allgather");
     if (text_at(*section, "parallelism_config_cp_backend", "torch") != "torch")
-      refuse(*section, "parallelism_config_cp_backend", "Accelerate refuses it: \"cp_backend must be one of ['torch']\"",
-             "parallelism_config_cp_backend: torch");
+      refuse(*section, "parallelism_config_cp_backend",
+             "Accelerate refuses it: \"cp_backend must be one of ['torch']\"", "parallelism_config_cp_backend: torch");
     const std::int64_t context = size("parallelism_config_cp_size");
     const std::int64_t replicas = size("parallelism_config_dp_replicate_size");
     const std::int64_t shards = size("parallelism_config_dp_shard_size");
     if (replicas > 1 && shards == 1)
       refuse(*section, "parallelism_config_dp_replicate_size",
-             context > 1 ? "Accelerate refuses it: \"Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure "
-                           "data parallelism\""
-                         : "Accelerate refuses FSDP2 without a dimension to shard across",
+             context > 1
+                 ? "Accelerate refuses it: \"Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure "
+                   "data parallelism\""
+                 : "Accelerate refuses FSDP2 without a dimension to shard across",
              "parallelism_config_dp_shard_size: 2");
     if (!several_.tensor.empty())
       throw Error("--tp is beside the file's parallelism_config, which says the whole mesh").at(section->mark);
