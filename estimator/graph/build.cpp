@@ -271,7 +271,8 @@ class GraphBuilder {
   // Layers that count positions or attend by themselves would take the rank's tokens for a whole sample.
   void refuse_whole_context() const {
     const bool counts = std::ranges::find(graph_.layers, "PositionIds", &Layer::type) != graph_.layers.end();
-    const bool rings = std::ranges::find(graph_.forward_ops, Operator::all_gather, &Op::kind) != graph_.forward_ops.end();
+    const bool rings =
+        std::ranges::find(graph_.forward_ops, Operator::all_gather, &Op::kind) != graph_.forward_ops.end();
     if (counts && rings) return;
     throw Error("--cp is not planned of " + model_.name + ": it has " +
                     (counts ? "no attention that gathers keys and values" : "positions of its own"),

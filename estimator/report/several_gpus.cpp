@@ -99,10 +99,10 @@ class GpusScreen : public StyledScreen {
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
-    if (s.context > 1 && s.tensor == 1) return data + dot() + "context parallel " + format_count(s.context);
-    if (rank_.strategy.tensor == 1) return data;
-    const std::string shared = "tensor parallel " + format_count(rank_.strategy.tensor);
-    return rank_.strategy.data == DataParallel::none ? shared : data + dot() + shared;
+    const std::string ring = s.context == 1 ? data : data + dot() + "context parallel " + format_count(s.context);
+    if (s.tensor == 1) return ring;
+    const std::string shared = "tensor parallel " + format_count(s.tensor);
+    return s.data == DataParallel::none ? shared : ring + dot() + shared;
   }
   std::string pipeline_title() const {
     const Strategy& s = rank_.strategy;
