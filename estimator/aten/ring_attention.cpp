@@ -65,7 +65,8 @@ class Ring {
   // Log-sum-exps of the memory-efficient kernel have rows for a multiple of 32 queries, results have none.
   void refuse_padding(Turn t) const {
     const std::int64_t queries = call_of(t).query.shape[2];
-    for (const AttentionOutput& made : forward_of(t).front().outputs)
+    const std::vector<AttentionStep> steps = forward_of(t);
+    for (const AttentionOutput& made : steps.front().outputs)
       if (const Shape& rows = made.tensor.shape;
           made.value == Value::logsumexp && rows.elements() != rows[0] * rows[1] * queries)
         b_.fail("PyTorch refuses context parallelism of this length: \"The size of tensor a (" +

@@ -26,9 +26,10 @@ constexpr std::string_view kGradientsOfExpertsRow = "gradients of experts",
                            kBackwardGathersOfExpertsRow = "experts, backward";
 
 struct CommunicationRow {
-  std::string_view what;  // "gradients", "parameters, forward", "parameters, backward", "gradients of replicas",
-                          // "buffers", "activations, forward", "results of lm_head", "tokens to experts, forward" and
-                          // backward, "keys and values, forward" and backward, "gradients of keys and values", and those below
+  /// "gradients", "parameters, forward", "parameters, backward", "gradients of replicas", "buffers", "activations,
+  /// forward", "results of lm_head", "tokens to experts, forward" and backward, "keys and values, forward" and
+  /// backward, "gradients of keys and values", and those below.
+  std::string_view what;
   Collective collective = Collective::all_reduce;
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received

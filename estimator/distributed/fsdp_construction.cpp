@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/integers.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
