@@ -58,6 +58,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
+  computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
   const bool sums =

@@ -164,6 +164,7 @@ class GraphBuilder {
     const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
+    if (trains && run_.copies_outputs) layers_.copy_outputs(in_model);
     const bool returns_converted = trains && in_model && run_.returned_loss.has_value();
     if (returns_converted && run_.like == Like::trainer) layers_.divide_loss(false);  // by num_items_in_batch
     if (returns_converted) layers_.convert_loss(*run_.returned_loss);

@@ -164,6 +164,24 @@ void LayerWriter::convert_output() {
   if (graph_.forward_ops.size() > ops && !graph_.layers.empty()) graph_.forward_ops.back().layer = last_layer();
 }
 
+// torch/nn/parallel/distributed.py, _post_forward: a list holds what was returned until all of it is copied.
+void LayerWriter::copy_outputs(bool loss) {
+  const std::size_t ops = graph_.forward_ops.size(), nodes = graph_.nodes.size();
+  LayerBuilder& b = lowering_.builder();
+  const auto copied = [&](TensorId t) {
+    const TensorId y = b.emit(Operator::clone, Copy{b.elements(t)}, {t}, b.shape(t), b.dtype(t));
+    if (NodeBuilder node = b.node("_DDPSinkBackward", y, {t})) node.give(t, node.grad());
+    return y;
+  };
+  const TensorId returned_loss = graph_.loss, returned = graph_.output;
+  if (loss) graph_.loss = copied(returned_loss);
+  if (returned != returned_loss && graph_.tensor(returned).requires_grad) graph_.output = copied(returned);
+  if (returned == returned_loss) graph_.output = graph_.loss;
+  b.hold({returned});
+  if (loss) b.hold({returned_loss});
+  leave_modules(ops, nodes);
+}
+
 // The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.
 void LayerWriter::end_autocast() {
   const std::size_t ops = graph_.forward_ops.size();

@@ -51,6 +51,8 @@ class LayerWriter {
   void divide_loss_outside();
   /// accelerate's convert_outputs_to_fp32, around the forward of a model under autocast.
   void convert_output();
+  /// DDP's _DDPSink, which copies all that the model returns with a gradient; `loss`: its loss, too.
+  void copy_outputs(bool loss);
   void end_autocast();
   bool leave_autocast(bool leave) { return lowering_.leave_autocast(leave); }
   bool leave_grad(bool leave) { return lowering_.leave_grad(leave); }

@@ -115,9 +115,6 @@ class Collector {
           "a module of DeepSpeed's stage 3 waits for its parameters in the order of a Python set, which differs "
           "from run to run: that which takes the most is planned");
     }
-    if (strategy.find_unused_parameters && run_.like == Like::pytorch)  // _DDPSink (torch/nn/parallel/distributed.py)
-      add("ddp_outputs",
-          "what the model returns is small: find_unused_parameters=True copies it, which is not planned");
     if (by_definition(run_, strategy))
       add("deepspeed", "ZeRO stages 2 and 3 are planned by definition, without DeepSpeed's own buffers");
   }

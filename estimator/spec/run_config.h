@@ -143,6 +143,7 @@ struct RunConfig {
   bool divides_loss = false;
   bool wraps_blocks = false;  // in checkpoints of its own (fsdp2_apply_ac), which leave the model's inputs as they are
   std::optional<DType> returned_loss;
+  bool copies_outputs = false;  // DDP with find_unused_parameters, of what the model returns
   /// F.linear is DeepSpeed's own (zero/linear.py), whose backward has its input whether its weight is trained or not.
   bool linear_saves_input = false;
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
