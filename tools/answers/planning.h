@@ -8,7 +8,6 @@
 #include "estimator/plan/plan.h"
 #include "estimator/plan/timing.h"
 #include "estimator/report/writers.h"
-#include "tools/options/commit_model.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -35,6 +34,7 @@ HostCopy host_copy(const RunOptions& options);
 Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
 Planning prepare(const RunOptions& options);
+struct WrittenModel;  // estimator/compare/causes.h
 /// How many ranks share each layer of a model that has_tensor_plan(), and the tokens of each sample.
 struct SharingRanks {
   std::int64_t tensor = 1, context = 1;
