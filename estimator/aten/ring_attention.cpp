@@ -180,7 +180,9 @@ class Ring {
                      b_.elements(sums) / (call_.query.shape[0] * call_.query.shape[1]), 1};
     return b_.alias(sums, rows, contiguous_strides(rows));
   }
-  TensorId last_half(TensorId t) { return b_.alias(t, half(b_.shape(t)), b_.strides(t), 0); }
+  TensorId last_half(TensorId t) {
+    return b_.alias(t, half(b_.shape(t)), b_.strides(t), b_.strides(t)[2] * (b_.shape(t)[2] / 2));
+  }
 
   // _SDPAMerger._merge_one: out - sigmoid(block_lse - lse) * (out - block_out), lse - logsigmoid(lse - block_lse).
   void merge(Turn turn, TensorId block, TensorId block_sums) {
@@ -222,6 +224,7 @@ class Ring {
     Operand query = kAbsent, key = kAbsent, value = kAbsent;
   };
 
+  static bool is_made_here(Operand x) { return x < 0 && x != kAbsent; }  // else it is a tensor of the forward
   Operand zeros(NodeBuilder& node, TensorId like) const {
     const Shape shape = b_.shape(like);
     return node.run(Operator::zeros_like, Fill{shape.elements()}, {like}, {shape, DType::fp32, Placing::like});
@@ -236,14 +239,14 @@ class Ring {
   }
   // Two tensors, made flat, one after the other.
   Operand joined(NodeBuilder& node, Operand key, Operand value, DType dtype) const {
-    const auto flat_of = [&](Operand x) { return x < 0 ? node.contiguous(x) : x; };
+    const auto flat_of = [&](Operand x) { return is_made_here(x) ? node.contiguous(x) : x; };
     const Operand flat[] = {flat_of(key), flat_of(value)};
     return node.run(Operator::cat, Copy{both_}, flat, {both_}, dtype);
   }
 
   static void hold_copies(NodeBuilder& node, std::initializer_list<Operand> made) {
     for (const Operand of : made)
-      if (of < 0) node.hold({of});
+      if (is_made_here(of)) node.hold({of});
   }
   Operand dense(NodeBuilder& node, TensorId t) const {
     const OutputSpec copy{b_.shape(t), dtype_, Placing::contiguous};

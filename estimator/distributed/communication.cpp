@@ -67,16 +67,23 @@ struct OperationBytes {
   Both reduced, results, gathered, passed;
 };
 
+// Tensor parallelism gathers the results of lm_head, a ring keys and values.
+OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, OperationBytes& bytes) {
+  switch (step.op) {
+    case Operator::all_reduce: return &bytes.reduced;
+    case Operator::all_to_all: return &bytes.passed;
+    case Operator::all_gather: break;
+    default: return nullptr;
+  }
+  const bool of_tensor =
+      step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name) == TensorStyle::gathered;
+  return of_tensor ? &bytes.results : &bytes.gathered;
+}
+
 OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule) {
   OperationBytes bytes;
   for (const ScheduledOp& step : schedule.ops) {
-    const bool of_tensor =
-        step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name) == TensorStyle::gathered;
-    OperationBytes::Both* const of = step.op == Operator::all_reduce                ? &bytes.reduced
-                                     : step.op == Operator::all_gather && of_tensor ? &bytes.results
-                                     : step.op == Operator::all_gather              ? &bytes.gathered
-                                     : step.op == Operator::all_to_all              ? &bytes.passed
-                                                                                    : nullptr;
+    OperationBytes::Both* const of = bytes_of(step, graph, bytes);
     if (of == nullptr) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =

@@ -10,6 +10,9 @@
 namespace gpuplan {
 namespace {
 
+constexpr const char* kPlanned =
+    "Llama, Mistral, Mixtral, Qwen and Gemma, as config.json describes them, are; leave out --cp";
+
 [[noreturn]] void refuse_tokens(std::string message, std::string help) {
   Error error(std::move(message), ErrorKind::usage);
   error.help(std::move(help));
@@ -58,10 +61,27 @@ void check_context(const Model& whole, const Model& part, std::int64_t ranks) {
                     "write its shape as [seq]; leave out --cp");
 }
 
+void refuse_model_of_context(const Model& model) {
+  const bool tokens =
+      model.inputs.size() == 1 && model.inputs.front().shape.size() == 1 && model.inputs.front().dtype == DType::int64;
+  if (tokens && model.loss.type == "CausalLMLoss" && model.losses.empty()) return;
+  refuse_tokens("--cp is planned of causal language models that are given tokens alone, and " + model.name + " is none",
+                kPlanned);
+}
+
+void refuse_graph_of_context(const Graph& graph) {
+  const bool counts = std::ranges::find(graph.layers, "PositionIds", &Layer::type) != graph.layers.end();
+  const bool rings = std::ranges::find(graph.forward_ops, Operator::all_gather, &Op::kind) != graph.forward_ops.end();
+  if (counts && rings) return;
+  refuse_tokens("--cp is not planned of " + graph.model + ": it has " +
+                    (counts ? "no attention that gathers keys and values" : "positions of its own"),
+                kPlanned);
+}
+
 std::vector<Strategy> ranks_of_context(const Strategy& strategy) {
   std::vector<Strategy> ranks;
   for (const std::int64_t rank : {std::int64_t{1}, strategy.context - 1}) {
-    if (rank <= 0 || rank >= strategy.context || (rank == 1 && strategy.context == 2 && !ranks.empty())) continue;
+    if (rank >= strategy.context || std::ssize(ranks) == strategy.context - 1) continue;
     ranks.push_back(strategy);
     ranks.back().rank = rank;
   }

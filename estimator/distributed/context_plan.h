@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/distributed/strategy.h"
+#include "estimator/graph/graph.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -16,6 +17,12 @@ Variable context_variable(const Model& model, std::int64_t ranks);
 
 /// Throws Error (usage) for a model whose input is not as long as that says: `part` is `whole` with the rank's `seq`.
 void check_context(const Model& whole, const Model& part, std::int64_t ranks);
+
+/// Throws Error (usage) for a model that is no causal language model of tokens, whose loss is its own.
+void refuse_model_of_context(const Model& model);
+/// The same for a rank's graph of one that counts positions or attends by itself, and so would take the rank's tokens
+/// for a whole sample.
+void refuse_graph_of_context(const Graph& graph);
 
 /// Beside rank 0, those that a context's need and time are judged by, as ranks of `strategy`, which is of rank 0: the
 /// second one, which needs what all between the first and the last need, and the last. Nothing without a context.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/joined_stages.h"
@@ -214,7 +215,9 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
                            build_graph(first_blocks(model), catalog, computed, gpu, units)};
     step = with_stages(std::move(step), maker, calls);
   } else {
+    if (strategy.context > 1) refuse_model_of_context(model);
     step.graph = build_graph(model, catalog, computed, gpu, units);
+    if (strategy.context > 1) refuse_graph_of_context(step.graph);
     schedule_step(step, computed, calls);
     if (strategy.shares()) share_model(step);
   }

@@ -84,7 +84,6 @@ class GraphBuilder {
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     layers_.locals_die(converted_inputs_);  // arguments of Module.__call__ until it returns
     refuse_generation_without_cache();
-    if (run_.context_ranks > 1) refuse_whole_context();
     compute_loss(names);
     order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
@@ -235,7 +234,6 @@ class GraphBuilder {
                       std::to_string(run_.micro_batches) + " micro-batches of equal size",
                   ErrorKind::usage);
     refuse_trained_weights();
-    if (run_.context_ranks > 1) refuse_context();
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
@@ -257,28 +255,6 @@ class GraphBuilder {
     const TensorId states = graph_.inputs.front();
     graph_.buffers[static_cast<std::size_t>(buffer_of(graph_, states))].bytes /= run_.micro_batches;
     if (graph_.tensor(states).requires_grad) graph_.leaves.push_back(states);
-  }
-
-  void refuse_context() const {
-    const bool tokens = model_.inputs.size() == 1 && model_.inputs.front().shape.size() == 1 &&
-                        model_.inputs.front().dtype == DType::int64;
-    if (tokens && model_.loss.type == "CausalLMLoss" && model_.losses.empty()) return;
-    throw Error(
-        "--cp is planned of causal language models that are given tokens alone, and " + model_.name + " is none",
-        ErrorKind::usage)
-        .help("of Llama, Mistral, Mixtral, Qwen and Gemma, by --model config.json; leave out --cp");
-  }
-
-  // Layers that count positions or attend by themselves would take the rank's tokens for a whole sample.
-  void refuse_whole_context() const {
-    const bool counts = std::ranges::find(graph_.layers, "PositionIds", &Layer::type) != graph_.layers.end();
-    const bool rings =
-        std::ranges::find(graph_.forward_ops, Operator::all_gather, &Op::kind) != graph_.forward_ops.end();
-    if (counts && rings) return;
-    throw Error("--cp is not planned of " + model_.name + ": it has " +
-                    (counts ? "no attention that gathers keys and values" : "positions of its own"),
-                ErrorKind::usage)
-        .help("Llama, Mistral, Mixtral, Qwen and Gemma, as config.json describes them, are; leave out --cp");
   }
 
   void refuse_trained_weights() const {

@@ -175,7 +175,9 @@ class AccelerateReader {
                  : "Accelerate refuses FSDP2 without a dimension to shard across",
              "parallelism_config_dp_shard_size: 2");
     if (!several_.tensor.empty())
-      throw Error("--tp is beside the file's parallelism_config, which says the whole mesh").at(section->mark);
+      throw Error("--tp is beside the file's parallelism_config, which says the whole mesh")
+          .at(section->mark)
+          .help("leave out --tp, or the file");
     const std::int64_t ranks = replicas * shards * context;
     if (ranks != whole_number("num_processes", several_.gpus, 1, kMostGpus))
       throw Error("parallelism_config is of " + std::to_string(ranks) + " processes, and num_processes is " +

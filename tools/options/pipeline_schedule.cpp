@@ -95,9 +95,8 @@ Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   const bool splits = splits_backward(s.pipelining.schedule);
   if (splits && s.data == DataParallel::fsdp && s.reshard_after_forward)
     refuse_stages(
-        "zero bubble with FSDP2 that reshards after forward is not planned: PyTorch 2.15 was recorded to leave "
-        "parameters "
-        "without a gradient",
+        "zero bubble with FSDP2 that reshards after forward is not planned: recorded of PyTorch 2.15, some parameters "
+        "got no gradient",
         "--fsdp reshard=false");
   if (splits && s.tensor > 1 && s.pipelining.returns_outputs)
     refuse_stages("zero bubble with --tp is not planned with outputs that are kept: they hold the graph",

@@ -82,6 +82,31 @@ TEST_CASE("ranks of a context differ from each other") {
   CHECK_EQ(alike, std::vector<AlikeRanks>{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
 }
 
+TEST_CASE("a context is judged by the ranks that need the most and take the longest") {
+  const auto ranks = [](std::int64_t context) {
+    std::vector<std::int64_t> of;
+    for (const Strategy& s : ranks_of_context(shared_context(8, context))) of.push_back(s.rank);
+    return of;
+  };
+  CHECK_EQ(ranks(1), std::vector<std::int64_t>{});
+  CHECK_EQ(ranks(2), std::vector<std::int64_t>{1});
+  CHECK_EQ(ranks(8), std::vector<std::int64_t>{1, 7});
+}
+
+TEST_CASE("ranks that have tokens in a row are told of") {
+  RunOptions options;
+  options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json";
+  options.seq = "125";  // of 1,000 tokens
+  const auto report = [&](std::int64_t rank) {
+    return report_of(make_plan(load_model(options), make_catalog(), run_of(1), nullptr, shared_context(8, 8, rank)));
+  };
+  const auto in_a_row = [](const std::string& w) { return w.find("--seq 1008 is balanced") != w.npos; };
+  CHECK(std::ranges::any_of(report(0).warnings, in_a_row));
+  // The first rank attends to its own 125 tokens, the last one to eight times as many.
+  constexpr std::int64_t kTurn = 2LL * 6 * 12 * 125 * 125 * 64;
+  CHECK_EQ(report(7).compute.forward_macs - report(0).compute.forward_macs, 7 * kTurn);
+}
+
 TEST_CASE("what PyTorch, Accelerate and transformers refuse is refused") {
   const auto refused = [](const Strategy& strategy, const RunConfig& run, const char* words) {
     try {

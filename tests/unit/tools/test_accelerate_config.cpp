@@ -49,6 +49,41 @@ TEST_CASE("FSDP2 is wrapped as Accelerate wraps, with a policy of mixed precisio
   CHECK_EQ(strategy.reduce_type, DType::bf16);
 }
 
+const std::string kFsdp =
+    "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
+    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
+
+TEST_CASE("without efficient loading each unit is moved to the GPU") {
+  const Strategy strategy = *strategy_of(read(kFsdp + "  fsdp_cpu_ram_efficient_loading: false\n").several);
+  CHECK(strategy.moves_units);
+  CHECK_FALSE(strategy.loads_whole);
+}
+
+TEST_CASE("a mesh is of replicas, shards and ranks of a context") {
+  const auto mesh = [](const std::string& sizes) { return read(kFsdp + "parallelism_config:\n" + sizes); };
+  const Strategy strategy = *strategy_of(mesh("  parallelism_config_dp_replicate_size: 2\n"
+                                              "  parallelism_config_dp_shard_size: 2\n"
+                                              "  parallelism_config_cp_size: 2\n")
+                                             .several);
+  CHECK_EQ(strategy.replicas, 2);
+  CHECK_EQ(strategy.context, 2);
+  CHECK_EQ(strategy.shards(), 4);
+  const auto refused = [&](const std::string& sizes, const char* words) {
+    CHECK_THROWS_WITH_AS(mesh(sizes), doctest::Contains(words), Error);
+  };
+  refused("  parallelism_config_cp_size: 4\n", "is of 4 processes, and num_processes is 8");
+  refused("  parallelism_config_tp_size: 2\n", "tensor parallelism is not planned as Accelerate");
+  refused("  parallelism_config_sp_size: 2\n", "sequence parallelism is not planned");
+  refused("  parallelism_config_cp_backend: deepspeed\n", "cp_backend must be one of");
+  refused("  parallelism_config_cp_comm_strategy: alltoall\n", "as they are gathered");
+  refused("  parallelism_config_dp_replicate_size: 2\n  parallelism_config_cp_size: 4\n", "pure data parallelism");
+  refused("  parallelism_config_dp_replicate_size: 8\n", "without a dimension to shard across");
+  refused("  cp_size: 8\n", "cp_size");
+  CHECK_THROWS_WITH_AS(read("distributed_type: MULTI_GPU\nnum_processes: 8\nparallelism_config:\n"
+                            "  parallelism_config_cp_size: 8\n"),
+                       doctest::Contains("without FSDP2"), Error);
+}
+
 TEST_CASE("DeepSpeed is its stage, or its own file") {
   const Flags flags = read(
       "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n"
