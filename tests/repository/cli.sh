@@ -699,7 +699,7 @@ expect 0 '^  stages   0 and 5 of 6 · blocks 0 and 5 of 6 ' $looped zbvzerobubbl
 expect 0 '^  stages   2 and 3 of 6 · blocks 2 and 3 of 6 ' ${looped/--micro-batches 4/--micro-batches 8} dualpipev --rank 2
 expect 2 'at least as many microbatches as stages, but got 4 microbatches and 6 stages' $looped dualpipev
 expect 2 'exactly 2 stages per rank, but got 3' $looped zbvzerobubble,stages=3
-expect 2 'without a gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
+expect 2 'some parameters got no gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
 expect 2 'zbvzerobubble,outputs=drop' ${looped/--gpus 3/--gpus 6} zbvzerobubble --tp 2
 expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
 expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op
