@@ -334,35 +334,38 @@ class CompileTest(unittest.TestCase):
         self.assertEqual(len(said), 4)  # of one choice there is nothing to say
 
     def test_the_first_configuration_is_timed_once(self):
-        class Tuner:
-            launchers = ()
+        for bench, timed in ((lambda self, launcher, *args, **kwargs: 0, {"n": 3}),
+                             (lambda self, launcher, *args, grid, **kwargs: 0, {"grid": (1,), "n": 3})):  # until 2.6
+            class Tuner:
+                launchers = ()
 
-            def precompile(self):
-                self.launchers = (1,)
+                def precompile(self):
+                    self.launchers = (1,)
 
-            def autotune_to_one_config(self, *args, **kwargs):
-                self.timed.append((args, kwargs))
+                def autotune_to_one_config(self, *args, **kwargs):
+                    self.timed.append((args, kwargs))
 
-            def run(self, *args, **kwargs):
-                return args
+                def run(self, *args, **kwargs):
+                    return args
 
-        def cached_autotune(size_hints, configs, inductor_meta=None):
-            def decorate(function):
-                tuner = Tuner()
-                tuner.configs, tuner.timed = configs, []
-                return tuner
+            def cached_autotune(size_hints, configs, inductor_meta=None):
+                def decorate(function):
+                    tuner = Tuner()
+                    tuner.configs, tuner.timed = configs, []
+                    return tuner
 
-            return decorate
+                return decorate
 
-        module = types.SimpleNamespace(CachingAutotuner=Tuner, cached_autotune=cached_autotune)
-        said = []
-        autotune._choose_configs(module, lambda *choice: said.append(choice))
-        one = module.cached_autotune([8], ["a"])(None)
-        several = module.cached_autotune([8], ["a", "b"], inductor_meta={"kernel_name": "k"})(None)
-        for tuner in (one, several, several):
-            self.assertEqual(tuner.run(5, stream=0, n=3), (5,))
-        self.assertEqual((one.timed, several.configs, several.timed), ([], ["a"], [((5,), {"n": 3})]))
-        self.assertEqual(said, [("configuration", "k", "a", 2)])
+            Tuner.bench = bench
+            module = types.SimpleNamespace(CachingAutotuner=Tuner, cached_autotune=cached_autotune)
+            said = []
+            autotune._choose_configs(module, lambda *choice: said.append(choice))
+            one = module.cached_autotune([8], ["a"])(None)
+            several = module.cached_autotune([8], ["a", "b"], inductor_meta={"kernel_name": "k"})(None)
+            for tuner in (one, several, several):
+                self.assertEqual(tuner.run(5, grid=(1,), stream=0, n=3), (5,))
+            self.assertEqual((one.timed, several.configs, several.timed), ([], ["a"], [((5,), timed)]))
+            self.assertEqual(said, [("configuration", "k", "a", 2)])
 
 
 class Tensor:
