@@ -128,6 +128,13 @@ class TrainingLoop {
       update(i);
     }
     record(Phase::end);
+    if (run.save != SavedCheckpoint::none && i == steps_ - 1) save();
+  }
+
+  void save() {
+    loop_.phase = Phase::save;
+    optimizer_.run_unobserved(loop_.rank->saving);
+    record(Phase::save);
   }
 
   // A trainer's data loader makes each step's batch anew, beside the last one, and so does who has batches that differ.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/checkpoint_saving.h"
 #include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
@@ -223,6 +224,7 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   }
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_states(step);
+  step.saving = checkpoint_saving(step);
   return step;
 }
 

@@ -43,6 +43,7 @@ struct RankStep {
   std::optional<CollectiveMemory> collectives;
   std::vector<FsdpUnit> units;  // FSDP2's, as the last micro-batch runs them
   StateBytes states;            // by the definition of the strategy (zero_states.h)
+  OptimizerProgram saving;      // of a checkpoint, after the last step (RunConfig::save)
 
   RankStep() = default;
   RankStep(RankStep&&) = default;

@@ -14,6 +14,7 @@ namespace gpuplan {
 constexpr std::string_view all_words(Mode) { return "train|infer"; }
 constexpr std::string_view all_words(Loop) { return "plain|function|loss_only"; }
 constexpr std::string_view all_words(ZeroGrad) { return "forward|backward"; }
+constexpr std::string_view all_words(SavedCheckpoint) { return "none|full|model|sharded"; }
 constexpr std::string_view all_words(Kernels) { return "torch|liger"; }
 constexpr std::string_view all_words(Like) { return "pytorch|trainer|accelerate|lightning"; }
 constexpr std::string_view all_words(Scratch) { return "full|no-cudnn|none"; }

@@ -16,7 +16,7 @@ std::string plan_json_schema() {
   constexpr std::string_view kKeys = R"(schema:=gpuplan.plan/1 tool:{name version:string}
     model:{name file:string verified:string? parameters trainable_parameters buffers layers checkpointed_blocks:integer}
     run:{mode:$mode batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
-      loop:$loop zero_grad:forward|backward kernels:$kernels like:$like pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
+      loop:$loop zero_grad:forward|backward kernels:$kernels like:$like pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean save?:$save
       micro_batches:integer checkpoint:string layout:$layout attention:$attention
       master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights? lora:string?
       generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean
@@ -61,11 +61,12 @@ std::string plan_json_schema() {
         stages stage first_block blocks all_blocks micro_batches_in_flight:integer returns_outputs:boolean}?
       differing_ranks compared_ranks:integer
       gpus rank batch replicas tensor_ranks expert_ranks context_ranks nccl_bytes:integer expert_load:number offload:boolean wrapped_blocks:integer? param_type reduce_type:string?})";
-  schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end"},
+  schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end|save"},
                                        {"confidence", "exact|modelled|assumed"},
                                        {"bound", "compute|memory|launch"},
                                        {"mode", all_words(Mode{})},
                                        {"loop", all_words(Loop{})},
+                                       {"save", all_words(SavedCheckpoint{})},
                                        {"kernels", all_words(Kernels{})},
                                        {"like", all_words(Like{})},
                                        {"layout", all_words(MemoryFormat{})},

@@ -36,6 +36,7 @@ Json run_json(const Report& report) {
   json["optimizer_impl"] = training && !run.optimizer.recorder ? Json(name_of(run.optimizer.impl)) : Json(nullptr);
   json["weight_decay"] = run.optimizer.weight_decay;
   json["clip_grad_norm"] = run.clip_grad_norm;
+  if (run.save != SavedCheckpoint::none) json["save"] = name_of(run.save);
   json["micro_batches"] = run.micro_batches;
   json["checkpoint"] = checkpoint_text(run.checkpoint);
   json["layout"] = name_of(run.layout);

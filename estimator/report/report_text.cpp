@@ -25,6 +25,7 @@ class PlanScreen : public StyledScreen {
   std::string verdict_block() const;
   std::string alive_at_peak() const;
   std::string timeline() const;
+  std::string saving(const PhaseRow& row) const;
   std::string facts() const;
   std::string phases() const;
   std::string next() const;
@@ -181,6 +182,12 @@ std::string PlanScreen::timeline() const {
                           : "");
 }
 
+std::string PlanScreen::saving(const PhaseRow& row) const {
+  const std::int64_t more = row.peak.allocated_bytes - row.live.allocated_bytes;
+  return bytes(row.peak.allocated_bytes) + " at most" + dot() +
+         (more > 0 ? bytes(more) + " for one tensor after another, whole" : "no more than lives between steps");
+}
+
 std::string PlanScreen::facts() const {
   TextTable table({kLeft, kLeft});
   const auto& c = report_.compute;
@@ -200,6 +207,8 @@ std::string PlanScreen::facts() const {
   if (report_.offload_bytes_to_host > 0 || report_.offload_bytes_from_host > 0)
     table.row({"Offload", bytes(report_.offload_bytes_to_host) + " to the host" + dot() +
                               bytes(report_.offload_bytes_from_host) + " back"});
+  if (!report_.phases.empty() && report_.phases.back().phase == Phase::save)
+    table.row({"Saves", saving(report_.phases.back())});
   if (report_.bytes.kv_cache > 0) table.row({"KV cache", bytes(report_.bytes.kv_cache)});
   std::string parameters = format_count(model.parameters) + dot() + bytes(report_.bytes.parameters);
   if (model.trainable_parameters != model.parameters)

@@ -11,6 +11,7 @@ std::string_view name_of(Phase phase) {
     case Phase::clip: return "clip";
     case Phase::optimizer: return "optimizer";
     case Phase::end: return "end";
+    case Phase::save: return "save";
   }
   return "";
 }

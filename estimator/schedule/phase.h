@@ -6,8 +6,8 @@
 
 namespace gpuplan {
 
-enum class Phase : std::uint8_t { start, forward, loss, backward, clip, optimizer, end };
-constexpr int kPhases = 7;
+enum class Phase : std::uint8_t { start, forward, loss, backward, clip, optimizer, end, save };
+constexpr int kPhases = 8;
 std::string_view name_of(Phase phase);
 
 /// Three readings of one moment: what operators asked for, memory_allocated(), memory_reserved().

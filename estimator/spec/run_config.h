@@ -19,6 +19,9 @@ enum class Mode { train, infer };
 enum class OptimizerKind { none, sgd, adam, adamw, rmsprop, adagrad, adadelta, nadam, radam, adamax };
 enum class OptimizerImpl { foreach_, for_loop, fused };
 
+/// What a job saves between two steps: model and optimizer whole, the model whole, or of each rank its own part.
+enum class SavedCheckpoint : std::uint8_t { none, full, model, sharded };
+
 /// One of bitsandbytes' optimizers. eight_bit: with states of 8 bits; paged: with states in managed memory.
 struct BitsandbytesOptimizer {
   enum class Rule : std::uint8_t { adam, adamw, lion, ademamix, sgd, rmsprop, adagrad, lamb, lars } rule = Rule::adamw;
@@ -173,6 +176,7 @@ struct RunConfig {
   bool in_training() const { return mode == Mode::train || evaluates; }  // the model is one that is trained
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
+  SavedCheckpoint save = SavedCheckpoint::none;
   Loop loop = Loop::plain;
   ZeroGrad zero_grad = ZeroGrad::forward;
   /// Lightning's closure zeroes gradients before backward, too.

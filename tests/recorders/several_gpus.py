@@ -461,6 +461,12 @@ def main():
             meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
             steps[REPORTED[i]] = meter.rows
             meter.rows = {}
+    if any(word in kind for word in ("savefull", "savemodel", "saveshards")):
+        from checkpoints import save
+        meter.on = True
+        save(model, optimizer, kind)
+        meter("save")
+        steps["steady"]["save"] = meter.rows["save"]
     states = (optimizer.optim if kind.way == "zero1" else optimizer).state
     local = lambda t: t.to_local() if hasattr(t, "to_local") else t
     state_bytes = sum(local(t).nbytes for s in states.values() for t in s.values() if torch.is_tensor(t) and t.is_cuda)

@@ -700,6 +700,13 @@ expect 0 '^  stages   2 and 3 of 6 · blocks 2 and 3 of 6 ' ${looped/--micro-bat
 expect 2 'at least as many microbatches as stages, but got 4 microbatches and 6 stages' $looped dualpipev
 expect 2 'exactly 2 stages per rank, but got 3' $looped zbvzerobubble,stages=3
 expect 2 'some parameters got no gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
+saved="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 4 --gpus 4 --fsdp param=bf16 --save"
+expect 0 'Saves .* at most · 93.8 MiB for one tensor' $saved full
+expect 0 'no more than lives between steps' $saved sharded
+expect 0 '"save": "model"' $saved model --format json
+expect 2 'did you mean "full"' $saved ful
+expect 2 'a full checkpoint of --tp is not planned' $saved model --tp 2
+expect 2 'leave out --step' $saved full --step first
 expect 2 'zbvzerobubble,outputs=drop' ${looped/--gpus 3/--gpus 6} zbvzerobubble --tp 2
 expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
 expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op

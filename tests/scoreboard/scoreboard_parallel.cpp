@@ -149,6 +149,9 @@ RunConfig run_of(const json& r) {
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
   if (kind.has("only")) run.lora->targets = {"layers." + std::to_string(kind.number("only")) + ".self_attn.q_proj"};
+  if (kind.has("savefull")) run.save = SavedCheckpoint::full;
+  if (kind.has("savemodel")) run.save = SavedCheckpoint::model;
+  if (kind.has("saveshards")) run.save = SavedCheckpoint::sharded;
   if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;

@@ -64,6 +64,9 @@ void refuse_loop_formats(const OutputOptions& output) {
 }
 
 LengthsReport begin_loop(const Planning& planning) {
+  if (planning.run.save != SavedCheckpoint::none)
+    throw Error("--save is planned after steps that are alike", ErrorKind::usage)
+        .help("leave it out, or --eval-batch and the samples' lengths");
   if (planning.gpu) refuse_arithmetic(planning.run, *planning.gpu);
   LengthsReport r;
   r.run = planning.run;

@@ -25,6 +25,7 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--amp", !o.amp.empty()},
                                                 {"--mode", !o.mode.empty()},
                                                 {"--clip-grad-norm", !o.clip.empty()},
+                                                {"--save", !o.save.empty()},
                                                 {"--loop", !o.loop.empty()},
                                                 {"--zero-grad", !o.zero_grad.empty()},
                                                 {"--scratch", !o.scratch.empty()},

@@ -31,6 +31,7 @@ void refuse_training_flags(const RunOptions& o) {
                                                 {"--opt-impl", !o.optimizer_impl.empty()},
                                                 {"--weight-decay", !o.weight_decay.empty()},
                                                 {"--clip-grad-norm", !o.clip.empty()},
+                                                {"--save", !o.save.empty()},
                                                 {"--like", !o.like.empty()},
                                                 {"--micro-batches", !o.micro_batches.empty()},
                                                 {"--checkpoint", !o.checkpoint.empty()},
@@ -101,6 +102,7 @@ RunConfig read_run_config(const RunOptions& o) {
             "several GPUs");
   run.like = word_or("--like", o.like, Like::pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
+  run.save = word_or("--save", o.save, SavedCheckpoint::none);
   run.layout = word_or("--layout", o.layout, MemoryFormat::contiguous);
   run.attention = word_or("--attention", o.attention, Attention::automatic);
   set_memory_savers(o, run);

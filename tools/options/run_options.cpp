@@ -34,6 +34,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       "Optimizer implementation (foreach; for-loop in PyTorch 1.13)");
   command.add_flag("--weight-decay", o.weight_decay, "Optimizer with weight decay")->group(run);
   command.add_flag("--clip-grad-norm", o.clip, "Clips the gradient norm before the optimizer step")->group(run);
+  add(run, "--save", o.save, "full|model|sharded",
+      "Saves a checkpoint after the step: model and optimizer whole on the host, the model alone, or each GPU its "
+      "part");
   add(run, "--precision,--dtype", o.precision, "fp32|tf32|fp16|bf16|fp64",
       "Type of the model's weights and computation (fp32)");
   add(run, "--amp", o.amp, "fp16|bf16", "torch.autocast with fp32 weights; fp16 adds a GradScaler");

@@ -20,7 +20,8 @@ namespace gpuplan {
 struct RunOptions {
   std::string model;
   std::shared_ptr<const Source> piped;  // the model's text, where it came through a pipe and was read to tell its kind
-  std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop, zero_grad;
+  std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, save, loop,
+      zero_grad;
   std::string scratch, segments, alloc_conf, allocator, pytorch, step, margin;
   std::string amp, layout, host_copy, attention, kernels, like, micro_batches, checkpoint, master, offload, weights,
       lora, peft;

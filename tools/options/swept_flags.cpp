@@ -25,7 +25,7 @@ struct Flag {
   bool of_model = false;
 };
 
-constexpr std::array<Flag, 36> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
+constexpr std::array<Flag, 37> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
                                           {"micro-batches", &RunOptions::micro_batches, Kind::number},
                                           {"seq", &RunOptions::seq, Kind::number, true},
                                           {"prompt", &RunOptions::prompt, Kind::number, true},
@@ -46,6 +46,7 @@ constexpr std::array<Flag, 36> kFlags = {{{"batch", &RunOptions::batch, Kind::nu
                                           {"attention", &RunOptions::attention},
                                           {"loop", &RunOptions::loop},
                                           {"zero-grad", &RunOptions::zero_grad},
+                                          {"save", &RunOptions::save},
                                           {"kernels", &RunOptions::kernels, Kind::word, true},
                                           {"like", &RunOptions::like},
                                           {"step", &RunOptions::step},
