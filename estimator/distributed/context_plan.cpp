@@ -61,10 +61,14 @@ void check_context(const Model& whole, const Model& part, std::int64_t ranks) {
                     "write its shape as [seq]; leave out --cp");
 }
 
-void refuse_model_of_context(const Model& model) {
+bool has_context(const Model& model) {
   const bool tokens =
       model.inputs.size() == 1 && model.inputs.front().shape.size() == 1 && model.inputs.front().dtype == DType::int64;
-  if (tokens && model.loss.type == "CausalLMLoss" && model.losses.empty()) return;
+  return tokens && model.loss.type == "CausalLMLoss" && model.losses.empty();
+}
+
+void refuse_model_of_context(const Model& model) {
+  if (has_context(model)) return;
   refuse_tokens("--cp is planned of causal language models that are given tokens alone, and " + model.name + " is none",
                 kPlanned);
 }

@@ -18,7 +18,9 @@ Variable context_variable(const Model& model, std::int64_t ranks);
 /// Throws Error (usage) for a model whose input is not as long as that says: `part` is `whole` with the rank's `seq`.
 void check_context(const Model& whole, const Model& part, std::int64_t ranks);
 
-/// Throws Error (usage) for a model that is no causal language model of tokens, whose loss is its own.
+/// Whether it is a causal language model of tokens, whose loss is its own.
+bool has_context(const Model& model);
+/// Throws Error (usage) where it is none.
 void refuse_model_of_context(const Model& model);
 /// The same for a rank's graph of one that counts positions or attends by itself, and so would take the rank's tokens
 /// for a whole sample.

@@ -92,7 +92,7 @@ class WayPlanner {
   }
   std::int64_t most_doublings() const {
     std::int64_t most = 0;
-    while (samples() % (strategy_.ranks() << (most + 1)) == 0) ++most;
+    while (samples() % (strategy_.sample_groups() << (most + 1)) == 0) ++most;
     return most;
   }
   bool two_parts_fit(std::int64_t doublings) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/tensor_plan.h"
 
 namespace gpuplan {
@@ -33,6 +34,13 @@ class Ways {
 
   std::vector<MeshWay> of_layers(std::int64_t ranks) {
     if (gpus() % ranks == 0 && ranks <= std::min(gpus(), base_.gpus_per_node)) add_layers(ranks);
+    return std::move(ways_);
+  }
+
+  std::vector<MeshWay> of_context() {
+    if (has_context(load_model(question_.run)))
+      for (std::int64_t ranks = 2; ranks <= most_layers(); ranks *= 2)
+        if (gpus() % ranks == 0) add_context(ranks);
     return std::move(ways_);
   }
 
@@ -87,6 +95,13 @@ class Ways {
     add(std::move(several));
   }
 
+  // Each has some of the tokens of a sample.
+  void add_context(std::int64_t ranks) {
+    SeveralGpusOptions several = sharded("");
+    several.context = std::to_string(ranks);
+    add(std::move(several));
+  }
+
   void add_pipeline(std::int64_t stages, std::int64_t ranks) {
     SeveralGpusOptions several = question_.several;
     if (gpus() > stages * ranks) several = says("reshard") ? sharded("") : sharded("reshard=false");
@@ -115,6 +130,7 @@ std::string flags_of(const MeshWay& way, const std::string& micro_batches) {
   add("--pp", way.several.pipeline);
   add("--pp-schedule", way.several.pipeline_schedule);
   add("--ep", way.several.experts);
+  add("--cp", way.several.context);
   add("--zero", way.several.zero);
   add("--fsdp", way.several.fsdp);
   add("--checkpoint", way.checkpoint);
@@ -134,6 +150,7 @@ std::vector<MeshWay> ways_of_layers(const MeshQuestion& question, std::int64_t t
 std::vector<MeshWay> ways_of_stages(const MeshQuestion& question, std::int64_t stages, std::int64_t tensor) {
   return Ways(question).of_stages(stages, tensor);
 }
+std::vector<MeshWay> ways_of_context(const MeshQuestion& question) { return Ways(question).of_context(); }
 std::int64_t most_layers(const MeshQuestion& question) { return Ways(question).most_layers(); }
 
 }  // namespace gpuplan

@@ -32,6 +32,9 @@ std::vector<MeshWay> ways_of_layers(const MeshQuestion& question, std::int64_t t
 /// A pipeline of `stages`, whose layers are shared by `tensor` ranks, with FSDP2 over the others. None where that does
 /// not divide them.
 std::vector<MeshWay> ways_of_stages(const MeshQuestion& question, std::int64_t stages, std::int64_t tensor);
+/// FSDP2 whose ranks of a node share the tokens of a sample, for samples that do not fit one: each rank runs a kernel
+/// for each other one, and longer. None where the model is no language model.
+std::vector<MeshWay> ways_of_context(const MeshQuestion& question);
 /// How many GPUs of a node there are to share layers.
 std::int64_t most_layers(const MeshQuestion& question);
 

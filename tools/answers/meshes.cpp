@@ -29,24 +29,31 @@ std::vector<SweepRow> meshes(const MeshQuestion& question,
                              const std::function<void(std::size_t done, std::size_t all)>& told) {
   if (question.run.gpu.empty())
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu h100, or --gpu \"80 GB\"");
-  const std::vector<MeshWay> ways = all_ways(question);
-  std::vector<SweepRow> rows(ways.size());
+  std::vector<SweepRow> rows;
   std::optional<Error> first_refused;
-  run_on_workers(
-      ways.size(), cores(),
-      [&](std::size_t i) {
-        try {
-          PlannedWay planned = planned_way(question, ways[i]);
-          rows[i].values = {flags_of(question, planned)};
-          rows[i].figures = std::move(planned.figures);
-        } catch (const Error& e) {
-          rows[i].error = e.message();
-          if (i == 0) first_refused = e;
-        }
-      },
-      [&](std::size_t done) {
-        if (told) told(done, ways.size());
-      });
+  const auto plan = [&](const std::vector<MeshWay>& ways) {
+    const std::size_t before = rows.size();
+    rows.resize(before + ways.size());
+    run_on_workers(
+        ways.size(), cores(),
+        [&](std::size_t i) {
+          SweepRow& row = rows[before + i];
+          try {
+            PlannedWay planned = planned_way(question, ways[i]);
+            row.values = {flags_of(question, planned)};
+            row.figures = std::move(planned.figures);
+          } catch (const Error& e) {
+            row.error = e.message();
+            if (before + i == 0) first_refused = e;
+          }
+        },
+        [&](std::size_t done) {
+          if (told) told(before + done, rows.size());
+        });
+  };
+  const auto fits = [](const SweepRow& row) { return row.figures && row.figures->fits; };
+  plan(all_ways(question));
+  if (std::ranges::none_of(rows, fits)) plan(ways_of_context(question));
   if (first_refused && std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
     throw Error(*first_refused);
   return fitting_first(std::move(rows));

@@ -28,6 +28,7 @@ std::pair<RunOptions, SeveralGpusOptions> with_flags(const MeshQuestion& questio
   auto [run, several] = std::pair{question.run, question.several};
   const std::map<std::string, std::string*> places = {{"--tp", &several.tensor},
                                                       {"--ep", &several.experts},
+                                                      {"--cp", &several.context},
                                                       {"--pp", &several.pipeline},
                                                       {"--pp-schedule", &several.pipeline_schedule},
                                                       {"--zero", &several.zero},
@@ -81,6 +82,21 @@ Instance instance_of(const char* name, const char* gpu, double gpus, double usd,
   instance.usd = usd;
   instance.network_gbps = network;
   return instance;
+}
+
+TEST_CASE("samples that do not fit one GPU are shared by a context") {
+  MeshQuestion question = question_of("zoo:llama3_8b", "8", "8");
+  question.run.seq = "32768";
+  question.several.fsdp = "param=bf16,reduce=fp32";
+  question.checkpoints = question.micro_batches = true;
+  const std::vector<SweepRow> rows = meshes(question);
+  CAPTURE(rows.front().values.front());
+  REQUIRE(rows.front().figures->fits);
+  const auto [run, several] = with_flags(question, rows.front().values.front());
+  CHECK_FALSE(several.context.empty());
+  const auto [planning, strategy] = prepare_shared(run, several);
+  const Report report = plan_worst_rank(planning, *strategy, topology_of(several, planning.gpu)).report;
+  CHECK_EQ(rows.front().figures->device_bytes, report.peak.device_bytes);
 }
 
 TEST_CASE("each way to share a step over what is rented is a plan of its flags") {
