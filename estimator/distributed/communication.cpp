@@ -76,7 +76,7 @@ OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, Oper
     default: return nullptr;
   }
   const bool of_tensor =
-      step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name) == TensorStyle::gathered;
+      step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name, false) == TensorStyle::head;
   return of_tensor ? &bytes.results : &bytes.gathered;
 }
 

@@ -84,6 +84,7 @@ std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) 
 }
 
 Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run) {
+  run.tensor_plan = strategy.tensor_plan;
   if (strategy.ranks() == 1 && !given.data_parallel) strategy.data = DataParallel::none;
   if (strategy.data != DataParallel::none && strategy.data != DataParallel::fsdp)
     refuse_plan("tensor parallelism is planned alone and with FSDP2 over the other ranks", "--zero fsdp");
@@ -97,7 +98,7 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (run.clip_grad_norm)
     refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
                 "leave out --clip-grad-norm");
-  if (strategy.data == DataParallel::none) step_one_by_one(given, run);
+  if (strategy.data == DataParallel::none && !strategy.tensor_plan.sequence) step_one_by_one(given, run);
   return strategy;
 }
 

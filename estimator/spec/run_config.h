@@ -10,6 +10,7 @@
 #include "estimator/base/dtype.h"
 #include "estimator/base/strides.h"
 #include "estimator/spec/lora_config.h"
+#include "estimator/spec/tensor_layout.h"
 
 namespace gpuplan {
 
@@ -125,6 +126,7 @@ struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
   std::int64_t tensor_ranks = 1;  // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  TensorPlan tensor_plan;
   /// That share the experts of each mixture, as transformers does it: every rank sends each of its (token, expert)
   /// pairs to the rank that has the expert, and is sent `expert_load` times as many as it sends.
   std::int64_t expert_ranks = 1;
