@@ -38,28 +38,35 @@ TokenShapes token_shapes(const Shape& part, std::int64_t ranks) {
   return s;
 }
 
-// Some of the tokens of the ranks' sum. The tokens of each rank are put together first
-// (torch/distributed/_functional_collectives.py, reduce_scatter_single).
-TensorId scattered(LayerBuilder& b, TensorId y) {
-  Shape part = b.shape(y);
+TokenShapes shapes_of_whole(const LayerBuilder& b, TensorId whole) {
+  Shape part = b.shape(whole);
   const std::int64_t ranks = b.run().tensor_ranks;
   if (part[1] % ranks != 0)
     b.fail(std::to_string(part[1]) + " tokens are not a multiple of --tp " + std::to_string(ranks) +
            ", whose ranks have as many of them each");
   part.set(1, part[1] / ranks);
-  const TokenShapes s = token_shapes(part, ranks);
+  return token_shapes(part, ranks);
+}
+
+// The gradients of all tokens, of which each rank has those of its own.
+Operand gathered_gradients(NodeBuilder& node, const TokenShapes& s, DType type) {
+  const Operand grad = node.contiguous(node.grad());
+  const Operand shards = node.run(Operator::all_gather, Marker{}, {grad}, s.listed, type);
+  return s.joined ? node.reshape(shards, s.whole)
+                  : node.run(Operator::cat, Copy{s.whole.elements()}, {shards}, s.whole, type);
+}
+
+// Some of the tokens of the ranks' sum. The tokens of each rank are put together first
+// (torch/distributed/_functional_collectives.py, reduce_scatter_single).
+TensorId scattered(LayerBuilder& b, TensorId y) {
+  const TokenShapes s = shapes_of_whole(b, y);
+  const Shape& part = s.part;
   const DType type = b.dtype(y);
   const TensorId chunks = b.emit(Operator::cat, Copy{s.whole.elements()}, {y}, s.listed, type);
   const TensorId sum = b.emit(Operator::reduce_scatter, Copy{part.elements()}, {chunks}, part, type);
   b.hold({y});
   b.keep_until_read(chunks, sum);
-  if (NodeBuilder node = b.node("RedistributeBackward", sum, {y})) {
-    const Operand grad = node.contiguous(node.grad());
-    const Operand shards = node.run(Operator::all_gather, Marker{}, {grad}, s.listed, type);
-    const Operand whole = s.joined ? node.reshape(shards, s.whole)
-                                   : node.run(Operator::cat, Copy{s.whole.elements()}, {shards}, s.whole, type);
-    node.give(y, whole);
-  }
+  if (NodeBuilder node = b.node("RedistributeBackward", sum, {y})) node.give(y, gathered_gradients(node, s, type));
   return sum;
 }
 
@@ -79,6 +86,19 @@ TensorId gathered_tokens(LayerBuilder& b, TensorId x) {
     node.give(x, sum);
   }
   return whole;
+}
+
+TensorId tokens_of_rank(LayerBuilder& b, TensorId x) {
+  if (!b.run().tensor_plan.sequence) return x;
+  const TokenShapes s = shapes_of_whole(b, x);
+  const TensorId part = b.emit(Operator::clone, Copy{s.part.elements()}, {x}, s.part, b.dtype(x));
+  if (NodeBuilder node = b.node("RedistributeBackward", part, {x}))
+    node.give(x, gathered_gradients(node, s, b.dtype(x)));
+  return part;
+}
+
+TensorId summed_rows(LayerBuilder& b, TensorId y) {
+  return b.tensor_style() == TensorStyle::vocabulary ? summed(b, y) : y;
 }
 
 TensorId shared_input(LayerBuilder& b, TensorId x) {

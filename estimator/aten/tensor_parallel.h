@@ -32,6 +32,11 @@ MaskedRows masked_rows(LayerBuilder& b, TensorId indices);
 /// gradient is of all rows and stays a part of the sum.
 TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices);
 
+/// What an embedding that scales its rows computes with: DTensor sums them over the ranks for the product. The result is
+/// whole then, of which sequence parallelism keeps the tokens of the rank.
+TensorId summed_rows(LayerBuilder& b, TensorId y);
+TensorId tokens_of_rank(LayerBuilder& b, TensorId x);
+
 /// Of experts (transformers' MoeExpertsParallel, whose collectives are in place): the gradient of what they are given
 /// is summed over the ranks, and so is their result. The tensor itself where no rank shares the layer.
 TensorId summed_backward(LayerBuilder& b, TensorId x);

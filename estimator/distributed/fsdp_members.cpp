@@ -19,6 +19,7 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
   m.is_partial = p.partial_elements > 0;
+  m.is_of_norm = p.partial_elements == t.shape.elements();
   m.is_converted = stored != t.dtype;
   m.sums_converted = reduced != t.dtype;
   m.gradient_bytes = elements * size_of(reduced);

@@ -45,9 +45,11 @@ void refuse_optimizer(const RunConfig& run) {
               "--zero fsdp with more --gpus plans any");
 }
 
-// transformers shares some of the weights: foreach and fused refuse tensors beside DTensors.
-void step_one_by_one(GivenFlags given, RunConfig& run) {
+// transformers shares some of the weights: foreach and fused refuse tensors beside DTensors. With sequence parallelism
+// all are DTensors.
+void step_shared(const TensorPlan& plan, GivenFlags given, RunConfig& run) {
   if (run.mode == Mode::infer || !run.optimizer.steps()) return;
+  if (plan.sequence) return refuse_optimizer(run);
   if (given.optimizer_impl && run.optimizer.impl != OptimizerImpl::for_loop)
     refuse_plan("PyTorch refuses this optimizer with tensor parallelism alone: \"got mixed torch.Tensor and DTensor\"",
                 "--opt-impl for-loop, which is foreach=False");
@@ -98,7 +100,9 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (run.clip_grad_norm)
     refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
                 "leave out --clip-grad-norm");
-  if (strategy.data == DataParallel::none && !strategy.tensor_plan.sequence) step_one_by_one(given, run);
+  if (strategy.tensor_plan.sequence && run.pytorch != kNewestPyTorch)
+    refuse_plan("sequence parallelism is planned as PyTorch 2.15 has it", "leave out --pytorch");
+  if (strategy.data == DataParallel::none) step_shared(strategy.tensor_plan, given, run);
   return strategy;
 }
 

@@ -12,6 +12,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/graph/graph.h"
+#include "estimator/graph/tensor_style.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/gradient_tensor.h"
 #include "estimator/schedule/schedule.h"
@@ -73,6 +74,7 @@ class InputBuffers {
   DType type_for(TensorId input) const {
     const Tensor& t = graph_.tensor(input);
     const bool asks = run_.gradient_type && (first_ == nullptr || converts_each_) && t.producer == kNone && t.trained;
+    if (run_.norm_gradient_type && t.trained && t.producer == kNone && is_of_norm(t)) return *run_.norm_gradient_type;
     return asks ? *run_.gradient_type : t.dtype;
   }
 
@@ -124,6 +126,10 @@ class InputBuffers {
  private:
   std::size_t slot(NodeId n, std::int32_t output) const {
     return first_slot_[static_cast<std::size_t>(n)] + static_cast<std::size_t>(output);
+  }
+  bool is_of_norm(const Tensor& t) const {
+    const TensorStyle style = tensor_style_of(graph_.layers[index(graph_.buffers[index(t.buffer)].layer)].name, true);
+    return style == TensorStyle::norm || style == TensorStyle::head_norm;
   }
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
   // its storage. A view refers to its base.
