@@ -49,10 +49,11 @@ void lower(LayerBuilder& b) {
 
 void lower_scaled(LayerBuilder& b) {
   const TensorId found = looked_up(b);
+  const TensorId buffer = b.buffer("embed_scale", {}, b.run().buffer_type.value_or(loaded_type(b.run())),
+                                   {Initial::number, std::sqrt(static_cast<double>(b.shape(found)[-1]))});
+  const TensorId scale = b.cast(buffer, b.run().precision);
   const TensorId y = aten::summed_rows(b, found);
-  const TensorId scale = b.buffer("embed_scale", {}, b.run().buffer_type.value_or(loaded_type(b.run())),
-                                  {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))});
-  const TensorId scaled = aten::mul(b, y, b.cast(scale, b.run().precision));
+  const TensorId scaled = aten::mul(b, y, scale);
   if (y != found) b.hold({found});  // the operand that DTensor summed for the product
   const TensorId result = aten::tokens_of_rank(b, scaled);
   aten::want_gradient_of_tokens(b, result, b.input());

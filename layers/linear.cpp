@@ -27,6 +27,7 @@ void lower(LayerBuilder& b) {
   const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
   if (own && b.stored()) return b.output(aten::stored_linear(b, x, weight, n, bias));
   b.output(aten::shared_output(b, aten::linear(b, x, weight, bias)));
+  if (b.run().tensor_plan.sequence) b.hold({x});  // an argument of the module, until its hooks have run
 }
 
 const LayerDef kLayers[] = {

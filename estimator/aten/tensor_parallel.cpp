@@ -63,7 +63,7 @@ TensorId scattered(LayerBuilder& b, TensorId y) {
   const Shape& part = s.part;
   const DType type = b.dtype(y);
   const TensorId chunks = b.emit(Operator::cat, Copy{s.whole.elements()}, {y}, s.listed, type);
-  const TensorId sum = b.emit(Operator::reduce_scatter, Copy{part.elements()}, {chunks}, part, type);
+  const TensorId sum = b.emit(Operator::reduce_scatter, Marker{}, {chunks}, part, type);
   b.hold({y});
   b.keep_until_read(chunks, sum);
   if (NodeBuilder node = b.node("RedistributeBackward", sum, {y})) node.give(y, gathered_gradients(node, s, type));
@@ -81,7 +81,7 @@ TensorId gathered_tokens(LayerBuilder& b, TensorId x) {
   if (NodeBuilder node = b.node("RedistributeBackward", whole, {x})) {
     const Operand grad = node.contiguous(node.grad());
     const Operand chunks = node.run(Operator::cat, Copy{s.whole.elements()}, {grad}, s.listed, type);
-    const Operand sum = node.run(Operator::reduce_scatter, Copy{s.part.elements()}, {chunks}, s.part, type);
+    const Operand sum = node.run(Operator::reduce_scatter, Marker{}, {chunks}, s.part, type);
     node.hold({grad});
     node.give(x, sum);
   }

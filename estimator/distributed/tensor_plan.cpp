@@ -57,6 +57,16 @@ void step_shared(const TensorPlan& plan, GivenFlags given, RunConfig& run) {
   refuse_optimizer(run);
 }
 
+// What parallelize_module's plan was not recorded with.
+void refuse_sequence(const Strategy& strategy, const RunConfig& run) {
+  const auto refuse = [](const std::string& what, const char* help) {
+    refuse_plan("sequence parallelism is not planned with " + what, help);
+  };
+  if (run.pytorch != kNewestPyTorch) refuse("other releases of PyTorch than 2.15", "leave out --pytorch");
+  if (strategy.runs_stages()) refuse("--pp-schedule", "--tp N alone plans stages as transformers shares them");
+  if (strategy.context > 1) refuse("--cp", "--tp N alone plans contexts as transformers shares layers");
+}
+
 }  // namespace
 
 bool has_tensor_plan(const Model& model) {
@@ -97,11 +107,13 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
     refuse_plan("offloading, optimizers in backward and master weights are not planned with --tp", "leave them out");
   if (run.like != Like::pytorch) refuse_plan("--like is not planned with --tp", "leave it out");
-  if (run.clip_grad_norm)
+  if (run.clip_grad_norm && strategy.tensor_plan.sequence && strategy.data == DataParallel::none)
+    refuse_plan("--clip-grad-norm of gradients that DTensor sums each time is not planned",
+                "--fsdp with more --gpus, or leave out --clip-grad-norm");
+  if (run.clip_grad_norm && !strategy.tensor_plan.sequence)
     refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
                 "leave out --clip-grad-norm");
-  if (strategy.tensor_plan.sequence && run.pytorch != kNewestPyTorch)
-    refuse_plan("sequence parallelism is planned as PyTorch 2.15 has it", "leave out --pytorch");
+  if (strategy.tensor_plan.sequence) refuse_sequence(strategy, run);
   if (strategy.data == DataParallel::none) step_shared(strategy.tensor_plan, given, run);
   return strategy;
 }

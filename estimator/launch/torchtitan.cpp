@@ -52,7 +52,7 @@ std::string parallelism(const Launch& l) {
                     line("parallelism.data_parallel_shard_degree", shards) +
                     line("parallelism.fsdp_reshard_after_forward", resharding(s)) +
                     line("parallelism.tensor_parallel_degree", number(s.tensor));
-  if (s.tensor > 1) out += line("parallelism.enable_sequence_parallel", "False");
+  if (s.tensor > 1) out += line("parallelism.enable_sequence_parallel", s.tensor_plan.sequence ? "True" : "False");
   out += line("parallelism.pipeline_parallel_degree", number(s.pipeline));
   if (!s.runs_stages()) return out;
   out += line("parallelism.pipeline_parallel_schedule",
@@ -109,8 +109,11 @@ std::vector<std::string> differences(const Launch& l) {
     notes.emplace_back("Its selective checkpointing of 2026 keeps results of collectives and of other kernels, too.");
   if (l.strategy.keeps_last_block)
     notes.emplace_back("It keeps norm and head after the forward, no longer the last block (reshard=but-last).");
-  if (l.strategy.tensor > 1)
+  if (l.strategy.tensor > 1 && !l.strategy.tensor_plan.sequence)
     notes.emplace_back("Its tensor parallelism also shares norms as DTensors, which transformers' does not.");
+  if (l.strategy.tensor > 1 && !l.strategy.tensor_plan.loss)
+    notes.emplace_back("Its logits stay shared by the ranks, and so does its loss; the plan has that with " +
+                       ("--tp " + std::to_string(l.strategy.tensor)) + ",sequence,loss.");
   return notes;
 }
 
