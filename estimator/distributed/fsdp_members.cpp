@@ -27,8 +27,7 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   const std::int32_t place = gradient_place(schedule, parameter);
   if (place != kNone) m.gradient = schedule.gradient_of[index(place)];
   if (place != kNone && m.is_partial)
-    m.scattered_bytes =
-        schedule.buffers[index(m.gradient)].bytes / (p.partial_elements / t.shape.elements());
+    m.scattered_bytes = schedule.buffers[index(m.gradient)].bytes / (p.partial_elements / t.shape.elements());
   return m;
 }
 

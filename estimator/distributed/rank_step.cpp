@@ -62,7 +62,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
-  if (run.tensor_plan.sequence && strategy.data == DataParallel::fsdp) computed.norm_gradient_type = strategy.reduce_type;
+  if (run.tensor_plan.sequence && strategy.data == DataParallel::fsdp)
+    computed.norm_gradient_type = strategy.reduce_type;
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;

@@ -1,5 +1,6 @@
 // torch/optim/*.py, _fused_*: per dtype one multi_tensor_apply over parameters, gradients and states, after one that
-// advances the step counters, which live on the device. Nothing is allocated, but for DTensor's sums of Partial gradients.
+// advances the step counters, which live on the device. Nothing is allocated, but for DTensor's sums of Partial
+// gradients.
 #include "estimator/optimizer/implementations.h"
 #include "estimator/optimizer/multi_tensor_apply.h"
 

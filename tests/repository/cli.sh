@@ -884,7 +884,7 @@ expect 0 '^  sums of tokens, forward +reduce-scatter' $shares --gpus 4 --tp 2,se
 expect 0 'clip' $shares --gpus 4 --tp 2,sequence,loss --zero fsdp --clip-grad-norm --format json
 expect 0 'parallelize_module\(block, mesh, plan\)' $shares --gpus 4 --tp 2,sequence,loss --zero fsdp --emit torchrun
 expect 2 'did you mean "sequence"' $shares --gpus 2 --tp 2,sequense
-expect 2 '1023 tokens are not a multiple of --tp 2' ${shares/1024/1023} --gpus 2 --tp 2,sequence
+expect 3 '1023 tokens are not a multiple of --tp 2' ${shares/1024/1023} --gpus 2 --tp 2,sequence
 expect 2 'of dense decoders that transformers shares' zoo:gpt2 -b 4 --gpus 2 --tp 2,sequence
 expect 2 'of dense decoders that transformers shares' zoo:mixtral_8x7b -b 4 --gpus 2 --tp 2,sequence,loss
 expect 2 'not planned with --cp' $shares --gpus 4 --tp 2,sequence --cp 2 --zero fsdp

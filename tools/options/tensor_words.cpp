@@ -18,8 +18,7 @@ void read_tensor(const std::string& text, Strategy& s) {
         .help("--tp 4," + text);
   s.tensor = whole_number("--tp", word, 1, kMostGpus);
   while (std::getline(parts, word, ',')) {
-    bool& is =
-        *choose<bool*>("--tp", word, {{"sequence", &s.tensor_plan.sequence}, {"loss", &s.tensor_plan.loss}});
+    bool& is = *choose<bool*>("--tp", word, {{"sequence", &s.tensor_plan.sequence}, {"loss", &s.tensor_plan.loss}});
     if (is) throw Error("--tp says " + word + " twice", ErrorKind::usage).help("leave one of them out");
     is = true;
   }

@@ -12,7 +12,7 @@
 namespace gpuplan {
 namespace {
 
-Plan plan_of(const TensorPlan& tensor_plan, const char* tokens = "1024") {
+Report report_with(const TensorPlan& tensor_plan, const char* tokens = "1024") {
   RunOptions options;
   options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/llama.json";
   options.seq = tokens;
@@ -27,11 +27,12 @@ Plan plan_of(const TensorPlan& tensor_plan, const char* tokens = "1024") {
   strategy.tensor_plan = tensor_plan;
   strategy.data = DataParallel::ddp;
   strategy = with_shared_layers(strategy, {}, run);
-  return make_plan(load_model(options), make_catalog(), run, nullptr, strategy);
+  const Gpu gpu = *gpu_called("h200");
+  return report_of(make_plan(load_model(options), make_catalog(), run, &gpu, strategy));
 }
 
-std::int64_t bytes_of(const Plan& plan, std::string_view what) {
-  for (const CommunicationRow& row : report_of(plan).rank->communication)
+std::int64_t bytes_of(const Report& report, std::string_view what) {
+  for (const CommunicationRow& row : report.rank->communication)
     if (row.what == what) return row.bytes;
   return 0;
 }
@@ -49,10 +50,11 @@ TEST_CASE("sequence parallelism names norms and modules beside the layers that a
 
 // arXiv:2205.05198, section 4.2.2: an all-reduce is a reduce-scatter and an all-gather, so that sequence parallelism
 // sends no more than tensor parallelism does. Of 6 blocks of 768, 2 x 1024 tokens in fp32: forward all-reduces of the
-// embedding and of two products a block, 13 in all; each is scattered, and gathered for the next module or for the head.
+// embedding and of two products a block, 13 in all; each is scattered, and gathered for the next module or for the
+// head.
 TEST_CASE("what is gathered and scattered is what was reduced") {
   constexpr std::int64_t kStates = 4LL * 2 * 1024 * 768;
-  const Plan plain = plan_of({}), sequence = plan_of({.sequence = true, .loss = true});
+  const Report plain = report_with({}), sequence = report_with({.sequence = true, .loss = true});
   CHECK_EQ(bytes_of(plain, "activations, forward"), 13 * kStates);
   for (const char* what :
        {"tokens, forward", "sums of tokens, forward", "tokens, backward", "sums of tokens, backward"})
@@ -60,14 +62,14 @@ TEST_CASE("what is gathered and scattered is what was reduced") {
   // Three numbers a token: the largest logit, the sum, and the target's.
   CHECK_EQ(bytes_of(sequence, "sums of the loss"), 3 * 4 * 2 * 1024);
   CHECK_EQ(bytes_of(sequence, "results of lm_head"), 0);
-  const Plan gathered = plan_of({.sequence = true});
+  const Report gathered = report_with({.sequence = true});
   CHECK_EQ(bytes_of(gathered, "results of lm_head"), 4LL * 2 * 1024 * 32000);
   CHECK_EQ(bytes_of(gathered, "tokens, forward"), 13 * kStates);
 }
 
 TEST_CASE("tokens that ranks do not divide are refused") {
-  CHECK_NOTHROW((void)plan_of({}, "1023"));
-  CHECK_THROWS_WITH_AS((void)plan_of({.sequence = true}, "1023"), doctest::Contains("1023 tokens"), Error);
+  CHECK_NOTHROW((void)report_with({}, "1023"));
+  CHECK_THROWS_WITH_AS((void)report_with({.sequence = true}, "1023"), doctest::Contains("1023 tokens"), Error);
 }
 
 TEST_CASE("--tp says how many ranks, and how what is between lies") {
