@@ -1,6 +1,6 @@
-// What tensor parallelism does around a linear layer: DTensor's redistributions, as autograd has them, and transformers'
-// plain collectives in inference (transformers/distributed/tensor_parallel.py and torch/distributed/tensor/parallel/
-// style.py, ColwiseParallel and RowwiseParallel).
+// What tensor parallelism does around a linear layer: DTensor's redistributions, as autograd has them, and
+// transformers' plain collectives in inference (transformers/distributed/tensor_parallel.py and
+// torch/distributed/tensor/parallel/ style.py, ColwiseParallel and RowwiseParallel).
 #pragma once
 
 #include "estimator/graph/layer.h"
@@ -32,8 +32,8 @@ MaskedRows masked_rows(LayerBuilder& b, TensorId indices);
 /// gradient is of all rows and stays a part of the sum.
 TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices);
 
-/// What an embedding that scales its rows computes with: DTensor sums them over the ranks for the product. The result is
-/// whole then, of which sequence parallelism keeps the tokens of the rank.
+/// What an embedding that scales its rows computes with: DTensor sums them over the ranks for the product. The result
+/// is whole then, of which sequence parallelism keeps the tokens of the rank.
 TensorId summed_rows(LayerBuilder& b, TensorId y);
 TensorId tokens_of_rank(LayerBuilder& b, TensorId x);
 

@@ -65,8 +65,8 @@ struct PipelineSettings {
 
 struct Strategy {
   DataParallel data = DataParallel::none;
-  std::int64_t gpus = 1;      // in all: data * tensor * pipeline
-  std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
+  std::int64_t gpus = 1;    // in all: data * tensor * pipeline
+  std::int64_t tensor = 1;  // Megatron's tensor parallelism within a layer
   TensorPlan tensor_plan;
   std::int64_t pipeline = 1;  // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how

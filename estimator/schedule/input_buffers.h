@@ -141,7 +141,8 @@ class InputBuffers {
       return;
     }
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
-    const bool shared = run_.tensor_ranks > 1 && (t.trained || t.distributed);  // DTensors, which are added out of place
+    const bool shared =
+        run_.tensor_ranks > 1 && (t.trained || t.distributed);  // DTensors, which are added out of place
     const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape) && !shared;
     const BufferId summed = shared ? sum_over_ranks(g, t, type, layer) : kNone;
     sums_.emplace_back(Elementwise{t.shape.elements(), 1});

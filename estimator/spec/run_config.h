@@ -151,8 +151,8 @@ struct RunConfig {
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
   /// to it as they come.
   std::optional<DType> gradient_type;
-  /// What those take each gradient in of which all ranks of tensor parallelism have all, and whose gradients are of some
-  /// of the tokens: FSDP2 sums these before it reduces (FSDPParam.may_reduce_grad_outside_dp).
+  /// What those take each gradient in of which all ranks of tensor parallelism have all, and whose gradients are of
+  /// some of the tokens: FSDP2 sums these before it reduces (FSDPParam.may_reduce_grad_outside_dp).
   std::optional<DType> norm_gradient_type;
   std::optional<DType> given_type;  // of floating inputs, where FSDP2's root converts them; else `precision`
   std::optional<DType> autocast;    // torch.autocast's type: fp16 or bf16
