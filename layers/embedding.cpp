@@ -49,13 +49,15 @@ void lower(LayerBuilder& b) {
 
 void lower_scaled(LayerBuilder& b) {
   const TensorId found = looked_up(b);
-  const TensorId y = aten::shared_output(b, found);
-  const TensorId scale = b.buffer("embed_scale", {}, b.run().buffer_type.value_or(loaded_type(b.run())),
-                                  {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))});
-  const TensorId scaled = aten::mul(b, y, b.cast(scale, b.run().precision));
+  const TensorId buffer = b.buffer("embed_scale", {}, b.run().buffer_type.value_or(loaded_type(b.run())),
+                                   {Initial::number, std::sqrt(static_cast<double>(b.shape(found)[-1]))});
+  const TensorId scale = b.cast(buffer, b.run().precision);
+  const TensorId y = aten::summed_rows(b, found);
+  const TensorId scaled = aten::mul(b, y, scale);
   if (y != found) b.hold({found});  // the operand that DTensor summed for the product
-  aten::want_gradient_of_tokens(b, scaled, b.input());
-  b.output(scaled);
+  const TensorId result = aten::tokens_of_rank(b, scaled);
+  aten::want_gradient_of_tokens(b, result, b.input());
+  b.output(result);
 }
 
 const LayerDef kLayers[] = {

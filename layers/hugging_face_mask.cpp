@@ -126,7 +126,9 @@ void lower_mask(LayerBuilder& b) {
   const TensorId embeddings = b.input(0), positions = b.input(1);
   if (b.shape(embeddings).rank() < 2 || b.shape(positions).rank() != 2)
     b.fail("expects embeddings [batch, tokens, ...] and positions [1 or batch, tokens]");
-  const Sizes n{b.shape(embeddings)[0], b.shape(embeddings)[1]};
+  // What sequence parallelism shares are DTensors, whose sizes are those of all tokens.
+  const std::int64_t parts = b.run().tensor_plan.sequence ? b.run().tensor_ranks : 1;
+  const Sizes n{b.shape(embeddings)[0], parts * b.shape(embeddings)[1]};
   const bool is_generated = b.run().generation.part != Generation::Part::none;
   if (is_generated && b.boolean("eager"))
     b.fail("generation with masks of numbers is not planned: --phase of a model whose class has no SDPA");

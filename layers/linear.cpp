@@ -19,7 +19,7 @@ void lower(LayerBuilder& b) {
   if (in.rank() < 1) b.fail("expects an input [..., in_features]");
   const std::int64_t k = b.size("in_features", in[-1], "input features");
   std::int64_t n = b.size("out_features");
-  if (b.tensor_style() == TensorStyle::gathered) n /= b.run().tensor_ranks;
+  if (b.tensor_style() == TensorStyle::head) n /= b.run().tensor_ranks;
   if (b.tensor_style() == TensorStyle::rowwise && b.boolean("bias"))
     b.fail("a bias of a layer that ranks share by its input features is not planned with --tp");
   const bool own = b.input_count() == 1;
@@ -27,6 +27,7 @@ void lower(LayerBuilder& b) {
   const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
   if (own && b.stored()) return b.output(aten::stored_linear(b, x, weight, n, bias));
   b.output(aten::shared_output(b, aten::linear(b, x, weight, bias)));
+  if (b.run().tensor_plan.sequence) b.hold({x});  // an argument of the module, until its hooks have run
 }
 
 const LayerDef kLayers[] = {

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "estimator/aten/loss_parallel.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::aten {
@@ -57,6 +58,7 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target, bool each) {
 }
 
 TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) {
+  if (b.run().tensor_plan.loss && b.run().tensor_ranks > 1) return cross_entropy_of_ranks(b, x, target);
   return nll_loss(b, log_softmax(b, x, 1), target);
 }
 

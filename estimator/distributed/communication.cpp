@@ -58,38 +58,48 @@ Gathered gathered_gradients(const Graph& graph) {
   return all;
 }
 
-// Of collectives that are operations of the schedule, forward and backward: tensor parallelism's, of tokens that go to
-// experts and back, of keys and values that a ring of context parallelism gathers, and of their gradients.
+// Of collectives that are operations of the schedule, forward and backward: tensor parallelism's, with sequence
+// parallelism of tokens, of tokens that go to experts and back, of keys and values that a ring of context parallelism
+// gathers, and of their gradients.
 struct OperationBytes {
   struct Both {
     std::int64_t forward = 0, backward = 0;
   };
-  Both reduced, results, gathered, passed;
+  Both reduced, results, tokens, scattered, gathered, passed;
 };
 
-// Tensor parallelism gathers the results of lm_head, a ring keys and values.
-OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, OperationBytes& bytes) {
+// Tensor parallelism gathers the results of lm_head, sequence parallelism tokens, also those that lm_head is given; a
+// ring keys and values. `computed`: lm_head has run its product.
+OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, const TensorPlan& plan, bool computed,
+                               OperationBytes& bytes) {
   switch (step.op) {
     case Operator::all_reduce: return &bytes.reduced;
     case Operator::all_to_all: return &bytes.passed;
+    case Operator::reduce_scatter: return &bytes.scattered;
     case Operator::all_gather: break;
     default: return nullptr;
   }
-  const bool of_tensor =
-      step.layer != kNone && tensor_style_of(graph.layers[index(step.layer)].name) == TensorStyle::gathered;
-  return of_tensor ? &bytes.results : &bytes.gathered;
+  if (step.layer == kNone) return &bytes.gathered;
+  const Layer& layer = graph.layers[index(step.layer)];
+  const TensorStyle style = tensor_style_of(layer.name, plan.sequence);
+  if (style == TensorStyle::head && (computed || !plan.sequence)) return &bytes.results;
+  const bool of_tokens = plan.sequence && (style != TensorStyle::whole || layer.type == "GatherTokens");
+  return of_tokens ? &bytes.tokens : &bytes.gathered;
 }
 
-OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule) {
+OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   OperationBytes bytes;
+  bool computed = false;
   for (const ScheduledOp& step : schedule.ops) {
-    OperationBytes::Both* const of = bytes_of(step, graph, bytes);
+    if (step.product && step.layer != kNone)
+      computed = tensor_style_of(graph.layers[index(step.layer)].name, false) == TensorStyle::head;
+    OperationBytes::Both* const of = bytes_of(step, graph, strategy.tensor_plan, computed, bytes);
     if (of == nullptr) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =
         in_place ? schedule.reads[index(step.reads.begin)] : schedule.allocated[index(step.allocates.begin)];
     std::int64_t& sum = step.phase == Phase::backward && !step.recompute ? of->backward : of->forward;
-    sum += schedule.buffers[index(b)].bytes;
+    sum += schedule.buffers[index(b)].bytes * (step.op == Operator::reduce_scatter ? strategy.tensor : 1);
   }
   return bytes;
 }
@@ -182,11 +192,17 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   std::int64_t buffers = 0;
   for (const TensorId t : module_buffers(graph)) buffers += graph.buffers[index(buffer_of(graph, t))].bytes;
 
-  const OperationBytes shared = operation_bytes(graph, schedule);
+  const OperationBytes shared = operation_bytes(graph, schedule, strategy);
   const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes) {
     add_over(group, 1, what, collective, bytes * micro_batches, {});
   };
-  add_shared(strategy.tensor, "activations, forward", Collective::all_reduce, shared.reduced.forward);
+  const bool of_loss = strategy.tensor_plan.sequence;  // the sums that loss parallelism is of
+  add_shared(strategy.tensor, "tokens, forward", Collective::all_gather, shared.tokens.forward);
+  add_shared(strategy.tensor, "sums of tokens, forward", Collective::reduce_scatter, shared.scattered.forward);
+  add_shared(strategy.tensor, "tokens, backward", Collective::all_gather, shared.tokens.backward);
+  add_shared(strategy.tensor, "sums of tokens, backward", Collective::reduce_scatter, shared.scattered.backward);
+  add_shared(strategy.tensor, of_loss ? "sums of the loss" : "activations, forward", Collective::all_reduce,
+             shared.reduced.forward);
   add_shared(strategy.tensor, "activations, backward", Collective::all_reduce, shared.reduced.backward);
   add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.results.forward);
   add_shared(strategy.experts, "tokens to experts, forward", Collective::all_to_all, shared.passed.forward);

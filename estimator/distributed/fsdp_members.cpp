@@ -19,13 +19,15 @@ FsdpMember member_of(const Graph& graph, const Schedule& schedule, std::int32_t 
   FsdpMember m{parameter,         elements * size_of(stored), elements * size_of(t.dtype), writer.new_slot(),
                writer.new_slot(), writer.new_slot(),          writer.new_slot(),           0};
   m.is_partial = p.partial_elements > 0;
+  m.is_of_norm = p.partial_elements == t.shape.elements();
   m.is_converted = stored != t.dtype;
   m.sums_converted = reduced != t.dtype;
   m.gradient_bytes = elements * size_of(reduced);
   m.summed_bytes = t.shape.elements() * size_of(reduced);
   const std::int32_t place = gradient_place(schedule, parameter);
   if (place != kNone) m.gradient = schedule.gradient_of[index(place)];
-  if (place != kNone && m.is_partial) m.scattered_bytes = schedule.buffers[index(m.gradient)].bytes / strategy.tensor;
+  if (place != kNone && m.is_partial)
+    m.scattered_bytes = schedule.buffers[index(m.gradient)].bytes / (p.partial_elements / t.shape.elements());
   return m;
 }
 

@@ -30,6 +30,7 @@ struct FsdpMember {
   BufferId gradient = kNone;        // none where it is frozen
   bool is_converted = false;        // it is gathered in another type than it is stored in
   bool is_partial = false;          // its gradient is summed over the ranks of tensor parallelism first
+  bool is_of_norm = false;          // and it is whole on each of them, so that it comes in the reduction's type
   bool sums_converted = false;      // its gradient is reduced in another type than it comes in
 };
 

@@ -321,6 +321,18 @@ class FsdpWriter {
     if (pass_.reduces) reduce(unit);
   }
 
+  // Under a policy those of norms in sequence parallelism are converted as they come, the others in the reduction.
+  bool comes_in_two_types(const FsdpBlocks& unit) const {
+    const bool waits = strategy_.reduces_last && (run_.micro_batches > 1 || strategy_.runs_stages());
+    if (!run_.tensor_plan.sequence || waits) return false;
+    const auto count = [&](bool of_norm) {
+      return std::ranges::count_if(unit.members, [&](const FsdpMember& m) {
+        return m.gradient != kNone && m.sums_converted && m.is_of_norm == of_norm;
+      });
+    };
+    return count(true) > 0 && count(false) > 0;
+  }
+
   // foreach_reduce: the buffer that the unit before was reduced from goes first.
   void reduce(const FsdpBlocks& unit) {
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
@@ -328,7 +340,9 @@ class FsdpWriter {
     if (unit.reduced_bytes == 0) return;
     writer_.allocate(unit.reduced_from, unit.ranks * unit.reduced_bytes, Category::gradients);
     // _chunk_cat's table: six numbers a tensor, two more, and one a block.
-    std::int64_t words = 2;
+    // In that of gradients in two types blocks are counted from each type's first one, without the two
+    // (torch/csrc/distributed/fsdp/ChunkCat.cu, chunk_cat_mixed_dtype_cuda).
+    std::int64_t words = comes_in_two_types(unit) ? 0 : 2;
     for (const FsdpMember& m : unit.members)
       if (m.gradient != kNone) words += 6 + blocks_of(m.gradient_bytes);
     table(words);

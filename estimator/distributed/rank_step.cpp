@@ -23,13 +23,16 @@ namespace gpuplan {
 
 namespace {
 
-// That of a tied embedding is added to the head's, which is a rank's part.
-void mark_partial_gradients(Graph& graph, std::int64_t tensor_ranks) {
-  if (tensor_ranks == 1) return;
-  for (ParameterTensor& p : graph.parameters)
-    if (tensor_style_of(graph.layers[index(p.layer)].name) == TensorStyle::vocabulary &&
-        std::ranges::find(graph.tied_shapes, graph.tensor(p.tensor).shape) == graph.tied_shapes.end())
-      p.partial_elements = checked_mul(graph.tensor(p.tensor).shape.elements(), tensor_ranks);
+// That of a tied embedding is added to the head's, which is a rank's part. Those of norms are of some of the tokens.
+void mark_partial_gradients(Graph& graph, const RunConfig& run) {
+  if (run.tensor_ranks == 1) return;
+  for (ParameterTensor& p : graph.parameters) {
+    const TensorStyle style = tensor_style_of(graph.layers[index(p.layer)].name, run.tensor_plan.sequence);
+    const Shape& shape = graph.tensor(p.tensor).shape;
+    if (style == TensorStyle::norm || style == TensorStyle::head_norm) p.partial_elements = shape.elements();
+    if (style == TensorStyle::vocabulary && std::ranges::find(graph.tied_shapes, shape) == graph.tied_shapes.end())
+      p.partial_elements = checked_mul(shape.elements(), run.tensor_ranks);
+  }
 }
 
 // A policy of FSDP2 and DeepSpeed leave buffers as they are, and native_batch_norm wants statistics of its input's
@@ -60,6 +63,8 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     if (!strategy.reduce_type)
       strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
   }
+  if (run.tensor_plan.sequence && strategy.data == DataParallel::fsdp)
+    computed.norm_gradient_type = strategy.reduce_type;
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
@@ -134,7 +139,7 @@ void refuse_checkpoints(const Graph& graph) {
 
 // The schedules of a graph, and what several GPUs make of them.
 void schedule_step(RankStep& step, const RunConfig& computed, bool calls, bool first_is_whole = false) {
-  mark_partial_gradients(step.graph, step.run.tensor_ranks);
+  mark_partial_gradients(step.graph, step.run);
   refuse_batch_norm(step.graph, computed, step.strategy);
   if (computed.stage) step.inferring = std::make_unique<Graph>(inferring_graph(step.graph));
   if (splits_backward(step.strategy.pipelining.schedule)) refuse_checkpoints(step.graph);

@@ -16,6 +16,10 @@ std::string_view name_of(PipelineSchedule schedule) {
   return kNames[static_cast<std::size_t>(schedule)];
 }
 
+std::string tensor_words(const Strategy& s) {
+  return std::to_string(s.tensor) + (s.tensor_plan.sequence ? ",sequence" : "") + (s.tensor_plan.loss ? ",loss" : "");
+}
+
 std::string pipeline_words(const PipelineSettings& s) {
   std::string words(name_of(s.schedule));
   if (s.stages_each > 1) words += ",stages=" + std::to_string(s.stages_each);

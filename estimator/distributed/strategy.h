@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/base/dtype.h"
+#include "estimator/spec/tensor_layout.h"
 
 namespace gpuplan {
 
@@ -64,8 +65,9 @@ struct PipelineSettings {
 
 struct Strategy {
   DataParallel data = DataParallel::none;
-  std::int64_t gpus = 1;      // in all: data * tensor * pipeline
-  std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
+  std::int64_t gpus = 1;    // in all: data * tensor * pipeline
+  std::int64_t tensor = 1;  // Megatron's tensor parallelism within a layer
+  TensorPlan tensor_plan;
   std::int64_t pipeline = 1;  // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
   /// many times as many (token, expert) pairs the rank is sent as it sends.
@@ -146,6 +148,9 @@ struct Strategy {
   bool made_partitioned = true;
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
+
+/// As --tp says it: "4,sequence,loss".
+std::string tensor_words(const Strategy& strategy);
 
 /// As --pp-schedule says them: "1f1b,outputs=drop,split=5/4/4/3".
 std::string pipeline_words(const PipelineSettings& settings);

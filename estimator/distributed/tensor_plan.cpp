@@ -45,14 +45,26 @@ void refuse_optimizer(const RunConfig& run) {
               "--zero fsdp with more --gpus plans any");
 }
 
-// transformers shares some of the weights: foreach and fused refuse tensors beside DTensors.
-void step_one_by_one(GivenFlags given, RunConfig& run) {
+// transformers shares some of the weights: foreach and fused refuse tensors beside DTensors. With sequence parallelism
+// all are DTensors.
+void step_shared(const TensorPlan& plan, GivenFlags given, RunConfig& run) {
   if (run.mode == Mode::infer || !run.optimizer.steps()) return;
+  if (plan.sequence) return refuse_optimizer(run);
   if (given.optimizer_impl && run.optimizer.impl != OptimizerImpl::for_loop)
     refuse_plan("PyTorch refuses this optimizer with tensor parallelism alone: \"got mixed torch.Tensor and DTensor\"",
                 "--opt-impl for-loop, which is foreach=False");
   run.optimizer.impl = OptimizerImpl::for_loop;
   refuse_optimizer(run);
+}
+
+// What parallelize_module's plan was not recorded with.
+void refuse_sequence(const Strategy& strategy, const RunConfig& run) {
+  const auto refuse = [](const std::string& what, const char* help) {
+    refuse_plan("sequence parallelism is not planned with " + what, help);
+  };
+  if (run.pytorch != kNewestPyTorch) refuse("other releases of PyTorch than 2.15", "leave out --pytorch");
+  if (strategy.runs_stages()) refuse("--pp-schedule", "--tp N alone plans stages as transformers shares them");
+  if (strategy.context > 1) refuse("--cp", "--tp N alone plans contexts as transformers shares layers");
 }
 
 }  // namespace
@@ -84,6 +96,7 @@ std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) 
 }
 
 Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run) {
+  run.tensor_plan = strategy.tensor_plan;
   if (strategy.ranks() == 1 && !given.data_parallel) strategy.data = DataParallel::none;
   if (strategy.data != DataParallel::none && strategy.data != DataParallel::fsdp)
     refuse_plan("tensor parallelism is planned alone and with FSDP2 over the other ranks", "--zero fsdp");
@@ -94,10 +107,14 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (run.offload_saved || run.offload_optimizer || run.optimizer_in_backward || run.master_weights)
     refuse_plan("offloading, optimizers in backward and master weights are not planned with --tp", "leave them out");
   if (run.like != Like::pytorch) refuse_plan("--like is not planned with --tp", "leave it out");
-  if (run.clip_grad_norm)
+  if (run.clip_grad_norm && strategy.tensor_plan.sequence && strategy.data == DataParallel::none)
+    refuse_plan("--clip-grad-norm of gradients that DTensor sums each time is not planned",
+                "--fsdp with more --gpus, or leave out --clip-grad-norm");
+  if (run.clip_grad_norm && !strategy.tensor_plan.sequence)
     refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
                 "leave out --clip-grad-norm");
-  if (strategy.data == DataParallel::none) step_one_by_one(given, run);
+  if (strategy.tensor_plan.sequence) refuse_sequence(strategy, run);
+  if (strategy.data == DataParallel::none) step_shared(strategy.tensor_plan, given, run);
   return strategy;
 }
 

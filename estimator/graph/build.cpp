@@ -16,6 +16,7 @@
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/loaded_construction.h"
 #include "estimator/graph/parameter_order.h"
+#include "estimator/graph/tensor_style.h"
 #include "estimator/spec/work.h"
 
 namespace gpuplan {
@@ -372,12 +373,16 @@ class GraphBuilder {
     Checkpoint part, unit;
     if (wrapped) unit = begin_unit(inputs);
     if (checkpointed) part = begin_checkpoint(node, inputs);
-    BlockNames names(path, inputs);
+    std::vector<TensorId> given(inputs.begin(), inputs.end());
+    if (run_.tensor_ranks > 1 && tensor_style_of(path, run_.tensor_plan.sequence) == TensorStyle::module)
+      given.front() = layers_.add_before(gather_call_, join(path, "gathered"), given.front());
+    BlockNames names(path, given);
     const std::size_t kept_before = kept_.size(), returned_before = returned_.size();
     const TensorId beside = std::exchange(beside_, kNone);
-    const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), names, frozen);
+    const TensorId y = body(block.body, path, given.empty() ? kNone : given.front(), names, frozen);
     const std::vector<TensorId>* several = last_many_;
     std::vector<TensorId> held(inputs.begin(), inputs.end());
+    if (!given.empty() && given.front() != inputs.front()) held.push_back(given.front());
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
     beside_ = beside;
@@ -564,7 +569,7 @@ class GraphBuilder {
   const RunConfig& run_;
   const Gpu& gpu_;
   const CheckpointConfig* wrapped_;
-  const LayerCall context_call_{"ContextBatch", {}, {}};
+  const LayerCall context_call_{"ContextBatch", {}, {}}, gather_call_{"GatherTokens", {}, {}};
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
   TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now

@@ -57,6 +57,7 @@ struct Tensor {
   std::int64_t offset = 0;        // elements between the beginning of the storage and the first one
   bool contiguous = true;         // strides are row-major
   bool trained = false;           // a parameter whose requires_grad is set, also where no gradient is computed
+  bool distributed = false;       // a DTensor, of sequence parallelism (TensorPlan)
   bool of_trained = false;        // a trained parameter, autocast's cached cast of one, or a view of either
   NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
   std::int32_t output_index = 0;  // which output

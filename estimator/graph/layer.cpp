@@ -95,6 +95,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
   const bool trainable = !call_.frozen && is_floating(dtype);
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = graph_.tensor(t).of_trained = trainable;
+  graph_.tensor(t).distributed = run_.tensor_plan.sequence;
   graph_.parameters.push_back(
       {.tensor = t, .name = name, .layer = call_.layer, .trainable = trainable, .adapter = adapter});
   (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
@@ -129,7 +130,7 @@ void LayerBuilder::end_part(LayerId layer) {
 // A weight that is shared is that of an Embedding.
 TensorStyle LayerBuilder::tensor_style() const {
   if (run_.tensor_ranks == 1 || call_.layer == kNone) return TensorStyle::whole;
-  return tensor_style_of(graph_.layers[index(call_.layer)].name);
+  return tensor_style_of(graph_.layers[index(call_.layer)].name, run_.tensor_plan.sequence);
 }
 
 bool LayerBuilder::in_format() const {
@@ -224,14 +225,26 @@ void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primit
   t.contiguous = is_contiguous(t.shape, t.strides);
 }
 
+void LayerBuilder::wait_for(Operands reads) {
+  if (std::ranges::find(reads, unwaited_.result) == reads.end()) return;
+  const TensorId sent = std::exchange(unwaited_, {}).sent;
+  if (sent != kNone) hold({sent});
+}
+
+bool LayerBuilder::reads_distributed(Operands reads) const {
+  return std::ranges::any_of(reads, [&](TensorId t) { return graph_.tensor(t).distributed; });
+}
+
 std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, Operands reads,
                                               std::span<const OutputSpec> outputs) {
+  wait_for(reads);
   Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   std::vector<TensorId> results;
   results.reserve(outputs.size());
   for (const OutputSpec& o : outputs) {
     results.push_back(new_tensor(o.shape, o.dtype, Category::activations));
     place(results.back(), o, what, reads);
+    graph_.tensor(results.back()).distributed = reads_distributed(reads);
   }
   made.writes = graph_.append_operands(results);
   graph_.forward_ops.push_back(made);
@@ -239,11 +252,13 @@ std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what
 }
 
 TensorId LayerBuilder::emit(Operator op, const Primitive& what, Operands reads, const OutputSpec& output) {
+  wait_for(reads);
   Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   if (const auto* reduction = std::get_if<Reduction>(&what); reduction != nullptr && !contiguous(reads.front()))
     made.what = in_memory_order(*reduction, strides(reads.front()));
   const TensorId result = new_tensor(output.shape, output.dtype, Category::activations);
   place(result, output, what, reads);
+  graph_.tensor(result).distributed = reads_distributed(reads);
   graph_.operands.push_back(result);
   made.writes = {made.reads.end, size_of_vector(graph_.operands)};
   graph_.forward_ops.push_back(made);
@@ -262,6 +277,14 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& stri
   copy.replaced_by = kNone;
   graph_.tensors.push_back(copy);
   return size_of_vector(graph_.tensors) - 1;
+}
+
+TensorId LayerBuilder::distributed(TensorId t, bool is) {
+  if (graph_.tensor(t).distributed == is) return t;
+  const TensorId other = alias(t, shape(t), strides(t));
+  graph_.tensor(other).distributed = is;
+  if (NodeBuilder n = node(is ? "_FromTorchTensorBackward" : "_ToTorchTensorBackward", other, {t})) n.give(t, n.grad());
+  return other;
 }
 
 TensorId LayerBuilder::none_like(TensorId t) {
@@ -362,7 +385,10 @@ const std::vector<TensorId>& LayerLowering::lower(const LoweredCall& call, std::
   }
   // The two that a new layer's author forgets.
   if (call.def->lower == nullptr) builder_.fail("has no .lower in its LayerDef");
+  const bool of_heads = builder_.tensor_style() == TensorStyle::head_norm;
+  if (of_heads) builder_.inputs_[0] = builder_.distributed(inputs[0], true);
   call.def->lower(builder_);
+  if (of_heads && !builder_.outputs_.empty()) builder_.outputs_[0] = builder_.distributed(builder_.outputs_[0], false);
   if (builder_.outputs_.empty()) builder_.fail("sets no result: its lower() does not call b.output()");
   return builder_.outputs_;
 }

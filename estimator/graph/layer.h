@@ -281,9 +281,14 @@ class LayerBuilder {
     TensorId tensor;
     int frames;
   };
+  /// `sent` stays until the first kernel that reads `result`, a collective's that nobody has waited for yet
+  /// (torch/distributed/_functional_collectives.py, AsyncCollectiveTensor).
+  void keep_until_read(TensorId sent, TensorId result) { unwaited_ = {sent, result}; }
   /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
+  /// t as a DTensor, or as this rank's tensor: DTensor.from_local(t), t.to_local(). Itself where it is one.
+  TensorId distributed(TensorId t, bool is);
   /// Stands for Python's None where a tensor like `t` may be: of its shape, without memory.
   TensorId none_like(TensorId t);
 
@@ -334,6 +339,8 @@ class LayerBuilder {
   TensorId new_tensor(const Shape& shape, DType dtype, Category category);
   TensorId new_input(const Shape& shape, DType dtype);
   bool in_format() const;
+  bool reads_distributed(Operands reads) const;
+  void wait_for(Operands reads);
   int index_of(std::string_view name) const;  // -1 for none
   std::vector<std::int64_t> listed(std::string_view name, std::optional<std::int64_t> inferred) const;
   std::size_t declared(std::string_view name) const;
@@ -357,6 +364,10 @@ class LayerBuilder {
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   std::optional<Context> context_;
+  struct Unwaited {
+    TensorId sent = kNone, result = kAbsent;
+  };
+  Unwaited unwaited_;
   bool without_autocast_ = false;                  // within an entry with `autocast: false`
   bool without_grad_ = false;                      // within an entry with `grad: false`
   std::unordered_map<LayerId, TensorId> targets_;  // of losses

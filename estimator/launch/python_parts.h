@@ -19,8 +19,10 @@ bool needs_mesh(const Launch& launch);
 std::string device_mesh(const Launch& launch);
 std::string data_mesh(const Launch& launch);
 
-/// The function share_layers(model, mesh).
+/// The function share_layers(model, mesh), as transformers does it, and with sequence parallelism.
 std::string tensor_function(const Launch& launch);
+std::string sequence_imports(const Launch& launch);
+std::string sequence_function(const Launch& launch);
 /// Lines that allocate what was made on "meta", after it was shared.
 std::string filled(const Launch& launch);
 

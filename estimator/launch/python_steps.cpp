@@ -54,6 +54,10 @@ std::string part(const Launch& l, const std::string& indent) {
 std::string passes(const Launch& l, std::string indent) {
   const bool split = l.run.micro_batches > 1, after = l.run.zero_grad == ZeroGrad::backward;
   std::string out;
+  if (l.strategy.tensor_plan.loss) {
+    out += indent + "with loss_parallel():\n";
+    indent += "    ";
+  }
   if (split) {
     out += indent + "for number in range(MICRO_BATCHES):\n";
     indent += "    ";

@@ -53,7 +53,9 @@ std::string imports(const Launch& l) {
   if (shares_ddp(l)) out += "from torch.nn.parallel import DistributedDataParallel\n";
   if (l.run.checkpoint.kind == CheckpointConfig::Kind::op)
     out += "from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts\n";
-  if (s.tensor > 1)
+  if (s.tensor_plan.sequence)
+    out += sequence_imports(l);
+  else if (s.tensor > 1)
     out +=
         "from transformers.distributed.configuration_utils import DistributedConfig\n"
         "from transformers.distributed.tensor_parallel import apply_tensor_parallelism\n";
@@ -162,7 +164,7 @@ std::string sharing_fsdp(const Launch& l) {
 
 std::string sharing(const Launch& l) {
   std::string out = checkpoint_policy(l);
-  if (l.strategy.tensor > 1) out += tensor_function(l);
+  if (l.strategy.tensor > 1) out += l.strategy.tensor_plan.sequence ? sequence_function(l) : tensor_function(l);
   if (l.strategy.runs_stages()) return out + pipeline_class(l) + sharing_stages(l, fsdp_arguments(l));
   if (shares_ddp(l)) return out + sharing_ddp(l);
   return out + (shares_experts(l) ? sharing_experts(l) : sharing_fsdp(l));

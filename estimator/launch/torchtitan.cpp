@@ -1,5 +1,5 @@
-// A configuration of torchtitan's, as Python: https://github.com/pytorch/torchtitan, the README of its folder config of
-// August 2026. Its own models are run, so a plan is said of those whose sizes are one of its flavors'.
+// A configuration of torchtitan 0.3.0, as Python (torchtitan/config/configs.py). Its own models are run, so a plan is
+// said of those whose sizes are one of its flavors'.
 #include <algorithm>
 #include <array>
 
@@ -52,12 +52,12 @@ std::string parallelism(const Launch& l) {
                     line("parallelism.data_parallel_shard_degree", shards) +
                     line("parallelism.fsdp_reshard_after_forward", resharding(s)) +
                     line("parallelism.tensor_parallel_degree", number(s.tensor));
-  if (s.tensor > 1) out += line("parallelism.enable_sequence_parallel", "False");
+  if (s.tensor > 1) out += line("parallelism.enable_sequence_parallel", s.tensor_plan.sequence ? "True" : "False");
   out += line("parallelism.pipeline_parallel_degree", number(s.pipeline));
   if (!s.runs_stages()) return out;
   out += line("parallelism.pipeline_parallel_schedule",
               s.pipelining.schedule == PipelineSchedule::gpipe ? "\"GPipe\"" : "\"1F1B\"") +
-         line("parallelism.num_pp_microbatches", number(l.run.micro_batches));
+         line("parallelism.pipeline_parallel_microbatch_size", number(l.samples()));
   std::string parts;
   std::int64_t block = 0;
   for (std::size_t stage = 0; stage < l.stages.size(); ++stage) {
@@ -72,10 +72,11 @@ std::string parallelism(const Launch& l) {
 
 std::string training(const Launch& l) {
   const Strategy& s = l.strategy;
-  const std::string tokens = std::to_string(l.samples() * l.sequence);
-  return line("training.max_context_length", std::to_string(l.sequence)) +
-         line("training.num_tokens_per_microbatch_per_dp_rank", tokens) +
-         line("training.num_tokens_per_train_step", std::to_string(l.run.batch * l.sequence)) +
+  // Those of a pipeline are parts of the local batch, others are accumulated.
+  const std::int64_t local = l.samples() * (s.runs_stages() ? l.run.micro_batches : 1);
+  return line("training.seq_len", std::to_string(l.sequence)) +
+         line("training.local_batch_size", std::to_string(local)) +
+         line("training.global_batch_size", std::to_string(l.run.batch)) +
          line("training.dtype", type_word(l.run.precision)) +
          line("training.mixed_precision_param", type_word(s.param_type.value_or(l.run.precision))) +
          line("training.mixed_precision_reduce", "\"float32\"") +
@@ -109,8 +110,11 @@ std::vector<std::string> differences(const Launch& l) {
     notes.emplace_back("Its selective checkpointing of 2026 keeps results of collectives and of other kernels, too.");
   if (l.strategy.keeps_last_block)
     notes.emplace_back("It keeps norm and head after the forward, no longer the last block (reshard=but-last).");
-  if (l.strategy.tensor > 1)
+  if (l.strategy.tensor > 1 && !l.strategy.tensor_plan.sequence)
     notes.emplace_back("Its tensor parallelism also shares norms as DTensors, which transformers' does not.");
+  if (l.strategy.tensor > 1 && !l.strategy.tensor_plan.loss)
+    notes.emplace_back("Its logits stay shared by the ranks, and so does its loss; the plan has that with " +
+                       ("--tp " + std::to_string(l.strategy.tensor)) + ",sequence,loss.");
   return notes;
 }
 

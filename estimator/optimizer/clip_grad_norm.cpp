@@ -104,16 +104,41 @@ std::int64_t stack_kernels(std::span<const OptimizerParameter> parameters, DType
   return same == count ? ceil_div(count, kCatBatch) : count - same;
 }
 
+/// The norms as parts of the whole ones become these, dimension by dimension of the ranks: squares, their sum over the
+/// ranks, roots (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial).
+Tensors whole_norms(std::int64_t bytes, StepBuilder& builder) {
+  constexpr int kDimensions = 2;
+  Tensors norms;
+  for (int i = 0; i < kDimensions; ++i) {
+    Tensors squares = builder.tensor(bytes), sum = builder.tensor(bytes);
+    builder.bind(norms, builder.tensor(bytes));
+    builder.drop(sum);
+    builder.drop(squares);
+    builder.count_kernels(2);
+  }
+  return norms;
+}
+
 void clip_by_foreach(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu,
-                     StepBuilder& builder) {
+                     SharedGradients shared, StepBuilder& builder) {
   const DType dtype = promoted_dtype(parameters);
   const auto count = static_cast<std::int64_t>(parameters.size());
   ForeachGroups groups(parameters, pytorch);
   std::vector<Tensors> norms;
   for (ForeachGroup& group : groups) norms.push_back(foreach_norm(group, pytorch, builder));
+  // Those that all ranks of tensor parallelism have are divided among them, to be parts as the others are.
+  Tensors parts;
+  for (std::int64_t i = 0; i < shared.whole; ++i) {
+    const Tensors part = builder.tensor(size_of(dtype));
+    parts = {parts.count == 0 ? part.first : parts.first, parts.count + 1};
+  }
   Tensors stacked = builder.tensor(count * size_of(dtype));
-  builder.count_kernels(stack_kernels(parameters, dtype));
+  builder.drop(parts);
+  builder.count_kernels(stack_kernels(parameters, dtype) + shared.whole);
+  Tensors whole;
+  if (shared.are) whole = whole_norms(count * size_of(dtype), builder);
   Tensors total = norm_of(count, dtype, gpu, builder);
+  builder.drop(whole);
   builder.drop(stacked);
   for (Tensors& list : norms) builder.drop(list);
 
@@ -150,12 +175,12 @@ void clip_one_by_one(std::span<const OptimizerParameter> parameters, const Gpu& 
 
 }  // namespace
 
-OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch,
-                                const Gpu& gpu) {
+OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu,
+                                SharedGradients shared) {
   StepBuilder builder(parameters.size() * 2 + 16);
   if (parameters.empty()) return builder.take();
   if (pytorch >= kFirstForeachClip) {
-    clip_by_foreach(parameters, pytorch, gpu, builder);
+    clip_by_foreach(parameters, pytorch, gpu, shared, builder);
   } else {
     clip_one_by_one(parameters, gpu, builder);
   }

@@ -29,6 +29,7 @@ void sgd(ForeachLists& lists, ForeachGroups& groups, const OptimizerStep& step) 
         lists.drop(grads);  // device_grads = bufs
       }
     }
+    lists.read_gradients(1);
     lists.in_place(2);
   }
   lists.drop(grads);
@@ -43,8 +44,10 @@ void adam(ForeachLists& lists, ForeachGroups& groups, const OptimizerStep& step)
     } else {
       decay_gradients(lists, step.config, grads);
     }
+    lists.read_gradients(1);
     lists.in_place(2);  // lerp_
     lists.in_place(1);  // mul_
+    lists.read_gradients(2);
     lists.in_place(3);  // addcmul_
     lists.drop(grads);  // del device_grads
     if (step.config.amsgrad) lists.in_place(2);

@@ -1,6 +1,8 @@
 // torch._foreach_* operators on the lists of one group, for the transcriptions of _multi_tensor_*.
 #pragma once
 
+#include <algorithm>
+
 #include "estimator/optimizer/multi_tensor_apply.h"
 #include "estimator/optimizer/step_builder.h"
 
@@ -29,9 +31,12 @@ class ForeachLists {
     builder_.count_kernels(group_->launches(lists, ForeachArguments::scalar_list));
     return builder_.list(group_->parameters());
   }
+  /// An operator that reads the gradients so many times: DTensor sums Partial ones over the ranks for each.
+  void read_gradients(int times) { builder_.read_partial(group_->parameters(), times); }
   /// [g.clone() for g in grads], kept as states: copies, not kernels.
   void clone_as_states() {
-    for (const OptimizerParameter& parameter : group_->parameters()) builder_.state(bytes_of(parameter));
+    for (const OptimizerParameter& parameter : group_->parameters())
+      builder_.state(std::max(bytes_of(parameter), parameter.partial_elements * size_of(parameter.dtype)));
   }
 
   void bind(Tensors& name, Tensors value) { builder_.bind(name, value); }

@@ -1,5 +1,6 @@
 // torch/optim/*.py, _fused_*: per dtype one multi_tensor_apply over parameters, gradients and states, after one that
-// advances the step counters, which live on the device. Nothing is allocated.
+// advances the step counters, which live on the device. Nothing is allocated, but for DTensor's sums of Partial
+// gradients.
 #include "estimator/optimizer/implementations.h"
 #include "estimator/optimizer/multi_tensor_apply.h"
 
@@ -24,6 +25,7 @@ void fused_step(const OptimizerStep& step, StepBuilder& builder) {
       counters.assign(group.parameters().size(), {1, DType::fp32});
       builder.count_kernels(foreach_launches(counters, 1, ForeachArguments::plain, step.pytorch));
     }
+    builder.read_partial(group.parameters(), 1);
     builder.count_kernels(group.launches(depth_of(step.config)));
   }
 }

@@ -72,7 +72,15 @@ OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> para
 /// Of paged states, bytes of managed memory (cudaMallocManaged): on the host, and on the device while they fit.
 std::int64_t managed_bytes(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config);
 
+/// Of gradients that are DTensors of two dimensions of ranks, FSDP2's and tensor parallelism's with sequence
+/// parallelism, how many all of the latter have.
+struct SharedGradients {
+  bool are = false;
+  std::int64_t whole = 0;
+};
+
 /// torch.nn.utils.clip_grad_norm_(parameters, 1.0) between backward and step.
-OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu);
+OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu,
+                                SharedGradients shared = {});
 
 }  // namespace gpuplan

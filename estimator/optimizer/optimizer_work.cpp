@@ -5,6 +5,7 @@
 #include "estimator/base/dtype.h"
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/tensor_style.h"
 #include "estimator/optimizer/grad_scaler.h"
 #include "estimator/optimizer/parameter_groups.h"
 #include "estimator/optimizer/recorded_optimizer.h"
@@ -128,6 +129,20 @@ std::int64_t state_bytes(const OptimizerWork& work) {
   return state_bytes(programs);
 }
 
+namespace {
+
+SharedGradients shared_gradients(const Graph& graph, const Schedule& schedule, const RunConfig& run) {
+  if (!run.tensor_plan.sequence) return {};
+  const auto is_whole = [&](std::int32_t parameter) {
+    const Layer& layer = graph.layers[index(graph.parameters[index(parameter)].layer)];
+    const TensorStyle style = tensor_style_of(layer.name, true);
+    return style == TensorStyle::norm || style == TensorStyle::head_norm;
+  };
+  return {.are = true, .whole = std::ranges::count_if(schedule.with_gradient, is_whole)};
+}
+
+}  // namespace
+
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
   OptimizerWork work;
   work.trainer = trainer_tensors(graph, run);
@@ -160,7 +175,8 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   OptimizerProgram& begins = run.clip_grad_norm ? work.clip : work.first;
   append(begins, to_fp32);
   if (!run.clip_grad_norm) work.steady = to_fp32;
-  if (run.clip_grad_norm) append(work.clip, clip_grad_norm(parameters.stepped, run.pytorch, gpu));
+  if (run.clip_grad_norm)
+    append(work.clip, clip_grad_norm(parameters.stepped, run.pytorch, gpu, shared_gradients(graph, schedule, run)));
   append(work.first, steps.first);
   append(work.steady, steps.steady);
   if (!run.scales_gradients()) return work;

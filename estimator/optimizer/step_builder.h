@@ -36,6 +36,15 @@ class StepBuilder {
     return made;
   }
 
+  /// One tensor for each that has a Partial gradient, in order, so many times, while an operator reads them.
+  void read_partial(std::span<const OptimizerParameter> parameters, int times) {
+    Tensors sums{next_slot_, 0};
+    for (int i = 0; i < times; ++i)
+      for (const OptimizerParameter& parameter : parameters)
+        if (parameter.partial_elements > 0) sums.count += tensor(bytes_of(parameter)).count;
+    drop(sums);
+  }
+
   /// name = value: what the name held before goes after the value was made.
   void bind(Tensors& name, Tensors value) {
     drop(name);

@@ -101,13 +101,20 @@ class GpusScreen : public StyledScreen {
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
     const std::string ring = s.context == 1 ? data : data + dot() + "context parallel " + format_count(s.context);
     if (s.tensor == 1) return ring;
-    const std::string shared = "tensor parallel " + format_count(s.tensor);
+    const std::string shared = tensor_title();
     return s.data == DataParallel::none ? shared : ring + dot() + shared;
+  }
+  std::string tensor_title() const {
+    const Strategy& s = rank_.strategy;
+    const char* const plan = s.tensor_plan.loss       ? ", with sequence and loss parallel"
+                             : s.tensor_plan.sequence ? ", with sequence parallel"
+                                                      : "";
+    return "tensor parallel " + format_count(s.tensor) + plan;
   }
   std::string pipeline_title() const {
     const Strategy& s = rank_.strategy;
     return "pipeline of " + format_count(s.stages()) + " stages, " + std::string(title_of(s.pipelining.schedule)) +
-           (s.tensor == 1 ? "" : dot() + "tensor parallel " + format_count(s.tensor)) +
+           (s.tensor == 1 ? "" : dot() + tensor_title()) +
            (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data)));
   }
   // Stage 3 has one, and says how much it gathers ahead and keeps.

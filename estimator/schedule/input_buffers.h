@@ -12,6 +12,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/graph/graph.h"
+#include "estimator/graph/tensor_style.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/gradient_tensor.h"
 #include "estimator/schedule/schedule.h"
@@ -73,6 +74,7 @@ class InputBuffers {
   DType type_for(TensorId input) const {
     const Tensor& t = graph_.tensor(input);
     const bool asks = run_.gradient_type && (first_ == nullptr || converts_each_) && t.producer == kNone && t.trained;
+    if (run_.norm_gradient_type && t.trained && t.producer == kNone && is_of_norm(t)) return *run_.norm_gradient_type;
     return asks ? *run_.gradient_type : t.dtype;
   }
 
@@ -125,6 +127,10 @@ class InputBuffers {
   std::size_t slot(NodeId n, std::int32_t output) const {
     return first_slot_[static_cast<std::size_t>(n)] + static_cast<std::size_t>(output);
   }
+  bool is_of_norm(const Tensor& t) const {
+    const TensorStyle style = tensor_style_of(graph_.layers[index(graph_.buffers[index(t.buffer)].layer)].name, true);
+    return style == TensorStyle::norm || style == TensorStyle::head_norm;
+  }
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
   // its storage. A view refers to its base.
   void accumulate(GradientTensor& buffered, const GradientTensor& g, TensorId input, LayerId layer) {
@@ -135,7 +141,8 @@ class InputBuffers {
       return;
     }
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
-    const bool shared = run_.tensor_ranks > 1 && t.trained;  // DTensors, which are added out of place
+    const bool shared =
+        run_.tensor_ranks > 1 && (t.trained || t.distributed);  // DTensors, which are added out of place
     const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape) && !shared;
     const BufferId summed = shared ? sum_over_ranks(g, t, type, layer) : kNone;
     sums_.emplace_back(Elementwise{t.shape.elements(), 1});

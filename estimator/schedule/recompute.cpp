@@ -74,21 +74,33 @@ std::int32_t Recompute::early_stop(const Checkpoint& c) const {
   return of_its_own ? n.op + 1 : n.op;
 }
 
+// What the first forward let go of from outside of the checkpoint, as what a collective had sent, is gone.
+bool Recompute::is_there(std::span<const TensorId> kept, const Checkpoint& c, TensorId t) const {
+  const BufferId b = buffer_of(graph_, t);
+  const auto has = [&](TensorId other) { return buffer_of(graph_, other) == b; };
+  return buffer(b) != b || std::ranges::any_of(graph_.at(c.given), has) || std::ranges::any_of(kept, has);
+}
+
 void Recompute::run(const Checkpoint& c) {
   const std::int32_t end = c.reentrant ? c.ops.end : early_stop(c);
   inside_ = true;
   const std::vector<char> kept = kept_by_policy(graph_, c);
+  std::vector<TensorId> taken;
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
     const Op& op = graph_.forward_ops[index(i)];
     if (kept[index(i - c.ops.begin)] != 0) {  // it was there all the time, and is taken out of the policy's storage
       writer_.mark("kept by policy", op.layer, Phase::backward);
-      for (const TensorId t : graph_.at(op.writes)) writer_.read(buffer_of(graph_, t));
+      for (const TensorId t : graph_.at(op.writes)) {
+        writer_.read(buffer_of(graph_, t));
+        taken.push_back(t);
+      }
       continue;
     }
     const bool marker = std::holds_alternative<Marker>(op.what) && graph_.at(op.writes).empty();
     writer_.begin(op.kind, op.layer, Phase::backward, marker ? nullptr : &op.what);
     writer_.schedule().ops.back().recompute = true;
-    for (const TensorId t : graph_.at(op.reads)) writer_.read(buffer(buffer_of(graph_, t)));
+    for (const TensorId t : graph_.at(op.reads))
+      if (!marker || is_there(taken, c, t)) writer_.read(buffer(buffer_of(graph_, t)));
     for (const TensorId t : graph_.at(op.writes)) {
       const BufferId forward = buffer_of(graph_, t);
       const Buffer& b = graph_.buffers[index(forward)];

@@ -39,6 +39,7 @@ class Recompute {
   bool saves(NodeId id) const;
   std::int32_t early_stop(const Checkpoint& c) const;
   void run(const Checkpoint& c);
+  bool is_there(std::span<const TensorId> kept, const Checkpoint& c, TensorId t) const;
 
   const Graph& graph_;
   StepWriter& writer_;

@@ -147,10 +147,10 @@ class StepReader {
     (*this)(bytes, category, layer);
   }
   void read(Tensor& of) {
-    auto& [shape, strides, dtype, buffer, requires_grad, offset, contiguous, trained, of_trained, producer,
+    auto& [shape, strides, dtype, buffer, requires_grad, offset, contiguous, trained, distributed, of_trained, producer,
            output_index, replaced_by] = of;
-    (*this)(shape, strides, dtype, buffer, requires_grad, offset, contiguous, trained, of_trained, producer,
-            output_index, replaced_by);
+    (*this)(shape, strides, dtype, buffer, requires_grad, offset, contiguous, trained, distributed, of_trained,
+            producer, output_index, replaced_by);
   }
   void read(Op& of) {
     auto& [kind, what, layer, reads, writes, beside, attributes] = of;

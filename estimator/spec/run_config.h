@@ -10,6 +10,7 @@
 #include "estimator/base/dtype.h"
 #include "estimator/base/strides.h"
 #include "estimator/spec/lora_config.h"
+#include "estimator/spec/tensor_layout.h"
 
 namespace gpuplan {
 
@@ -128,6 +129,7 @@ struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
   std::int64_t tensor_ranks = 1;  // that share each layer (estimator/graph/tensor_style.h); the model is one rank's
+  TensorPlan tensor_plan;
   /// That share the experts of each mixture, as transformers does it: every rank sends each of its (token, expert)
   /// pairs to the rank that has the expert, and is sent `expert_load` times as many as it sends.
   std::int64_t expert_ranks = 1;
@@ -152,6 +154,9 @@ struct RunConfig {
   /// What parameters take their first gradient in (Tensor.grad_dtype); nothing: each in its own type. Others are added
   /// to it as they come.
   std::optional<DType> gradient_type;
+  /// What those take each gradient in of which all ranks of tensor parallelism have all, and whose gradients are of
+  /// some of the tokens: FSDP2 sums these before it reduces (FSDPParam.may_reduce_grad_outside_dp).
+  std::optional<DType> norm_gradient_type;
   std::optional<DType> given_type;  // of floating inputs, where FSDP2's root converts them; else `precision`
   std::optional<DType> autocast;    // torch.autocast's type: fp16 or bf16
   bool scales_gradients() const {   // with a GradScaler, as fp16 needs

@@ -25,6 +25,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
@@ -117,7 +119,8 @@ class Kind:
     ddp:   view (gradient_as_bucket_view), unused (find_unused_parameters)
     fsdp2: keep (nothing is resharded after forward), last (all but the last block), root or lastroot (the root is, too),
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
-    tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
+    tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others; sequence: parallelize_module
+           with sequence parallelism; loss: with loss parallelism, too
     cp4:   (of fsdp2) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
@@ -176,6 +179,32 @@ def in_parallel(model, mesh):
     if model.config.tie_word_embeddings:
         model.lm_head.weight = nn.Parameter(torch.empty_like(model.lm_head.weight))
     apply_tensor_parallelism(model, mesh, plan)
+    model.tie_weights()
+
+
+def in_sequence(model, mesh, kind):
+    """As PyTorch's tutorial and torchtitan share a decoder with sequence parallelism (parallelize_module): what is between
+    attention and feed-forward lies along the tokens. Hidden states stay DTensors, for transformers reads positions of them."""
+    between = {"output_layouts": Shard(1), "use_local_output": False}
+    loss = "loss" in kind
+    tied = model.config.tie_word_embeddings
+    if tied:
+        model.lm_head.weight = nn.Parameter(torch.empty_like(model.lm_head.weight))
+    parallelize_module(model, mesh, {
+        "model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), **between), "model.norm": SequenceParallel(),
+        "lm_head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-1) if loss else Replicate(), use_local_output=not loss)})
+    for block in model.model.layers:
+        plan = {"self_attn": PrepareModuleInput(input_kwarg_layouts={"hidden_states": Shard(1)}, desired_input_kwarg_layouts={"hidden_states": Replicate()}),
+                "mlp": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)),
+                "self_attn.o_proj": RowwiseParallel(**between), "mlp.down_proj": RowwiseParallel(**between)}
+        for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"):
+            plan[name] = ColwiseParallel()
+        for name, module in block.named_modules():
+            if name in ("self_attn.q_norm", "self_attn.k_norm"):
+                plan[name] = SequenceParallel(sequence_dim=2, use_local_output=True)
+            elif name.endswith("norm"):
+                plan[name] = SequenceParallel()
+        parallelize_module(block, mesh, plan)
     model.tie_weights()
 
 
@@ -260,7 +289,7 @@ def sharded(name, kind):
         world, tensor = dist.get_world_size(), kind.number("tp")
         replicas = kind.number("hsdp")
         mesh = init_device_mesh("cuda", (replicas, world // tensor // replicas, tensor), mesh_dim_names=("replicate", "shard", "tp"))
-        in_parallel(model, mesh["tp"])
+        in_sequence(model, mesh["tp"], kind) if "sequence" in kind else in_parallel(model, mesh["tp"])
     if "op" in kind:
         blocks = checkpointed_by_operator(model, blocks)
     if "block" in kind:
@@ -321,7 +350,7 @@ def optimizer_of(model, name, kind):
     more = {"momentum": 0.9} if name == "momentum" else {}
     if "fused" in kind or "loop" in kind:
         more["fused" if "fused" in kind else "foreach"] = "fused" in kind
-    if "tp" in kind and (kind.way == "single" or (kind.way == "pp" and "shards" not in kind)):  # foreach refuses DTensors beside tensors
+    if "tp" in kind and "sequence" not in kind and (kind.way == "single" or (kind.way == "pp" and "shards" not in kind)):  # foreach refuses DTensors beside tensors
         more["foreach"] = False
     parameters = [p for p in model.parameters() if p.requires_grad] if "nf" in kind else model.parameters()
     if kind.way == "zero1":
@@ -406,7 +435,7 @@ def main():
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
         waits = kind.way in ("ddp", "zero1") and not last
         given = context.batch(x, y) if "cp" in kind else {"input_ids": x, "labels": y}
-        with context.cut(given) if "cp" in kind else contextlib.nullcontext():
+        with context.cut(given) if "cp" in kind else loss_parallel() if "loss" in kind else contextlib.nullcontext():
             pass_over_given(x, y, given, waits, last)
 
     def pass_over_given(x, y, given, waits, last):

@@ -885,6 +885,17 @@ expect 0 'FSDP2 · tensor parallel 2 · rank 1 of 2' zoo:tinyllama_1b -b 2 --gpu
 expect 2 'kv_heads: 4 of tinyllama_1b is not a multiple of --tp 8' zoo:tinyllama_1b --batch 1 --gpus 8 --tp 8
 expect 2 'alone and with FSDP2' zoo:tinyllama_1b -b 8 --gpus 8 --tp 2
 expect 2 'amp is not planned with --tp' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --amp bf16
+shares='zoo:tinyllama_1b --seq 1024 -b 4 --opt adamw --gpu h100'
+expect 0 'FSDP2 · tensor parallel 2, with sequence and loss parallel · rank 0 of 2' $shares --gpus 4 --tp 2,sequence,loss --zero fsdp --rank 0
+expect 0 '^  sums of tokens, forward +reduce-scatter' $shares --gpus 4 --tp 2,sequence --zero fsdp
+expect 0 'clip' $shares --gpus 4 --tp 2,sequence,loss --zero fsdp --clip-grad-norm --format json
+expect 0 'parallelize_module\(block, mesh, plan\)' $shares --gpus 4 --tp 2,sequence,loss --zero fsdp --emit torchrun
+expect 2 'did you mean "sequence"' $shares --gpus 2 --tp 2,sequense
+expect 3 '1023 tokens are not a multiple of --tp 2' ${shares/1024/1023} --gpus 2 --tp 2,sequence
+expect 2 'of dense decoders that transformers shares' zoo:gpt2 -b 4 --gpus 2 --tp 2,sequence
+expect 2 'of dense decoders that transformers shares' zoo:mixtral_8x7b -b 4 --gpus 2 --tp 2,sequence,loss
+expect 2 'not planned with --cp' $shares --gpus 4 --tp 2,sequence --cp 2 --zero fsdp
+expect 2 'not planned with --pp-schedule' $shares --gpus 4 --tp 2,sequence --pp 2 --pp-schedule 1f1b --micro-batches 4
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
 echo '{"model_type": "qwen3_moe"}' >"$work/config.json"

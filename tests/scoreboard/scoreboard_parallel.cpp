@@ -130,10 +130,12 @@ RunConfig run_of(const json& r) {
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
   run.tensor_ranks = kind.number("tp");
+  run.tensor_plan = {.sequence = kind.has("sequence"), .loss = kind.has("loss")};
   run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).sample_groups() * run.micro_batches;
   run.clip_grad_norm = run.clip_grad_norm || kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
-  if (run.tensor_ranks > 1 && (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
+  if (run.tensor_ranks > 1 && !kind.has("sequence") &&
+      (kind.way == "single" || (kind.way == "pp" && !kind.has("shards"))))
     run.optimizer.impl = OptimizerImpl::for_loop;
   if (kind.has("fused")) run.optimizer.impl = OptimizerImpl::fused;
   if (kind.has("loop")) run.optimizer.impl = OptimizerImpl::for_loop;

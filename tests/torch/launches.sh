@@ -38,6 +38,7 @@ launch() {
 launch 4 one --batch 8 --opt adamw
 launch 8 one --batch 16 --fsdp param=bf16,reduce=fp32,reshard=but-last,reshard-root=true --checkpoint op --opt adamw --clip-grad-norm
 launch 8 one --batch 8 --tp 2 --zero fsdp --opt adamw --loop function
+launch 8 one --batch 8 --tp 2,sequence,loss --fsdp param=bf16,reduce=fp32 --checkpoint block --opt adamw --clip-grad-norm
 launch 4 all --batch 8 --pp 4 --pp-schedule 1f1b,outputs=drop --micro-batches 8 --opt adamw
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
   launch 4 one --batch 16 --micro-batches 2 --opt adamw --loop function --clip-grad-norm

@@ -8,18 +8,24 @@
 namespace gpuplan {
 namespace {
 
-// Whether --tp shares its layers as transformers does; else it is planned by Megatron's formulas.
-bool shares_layers_of(const RunOptions& options) {
+// Whether --tp shares its layers as transformers does; else it is planned by Megatron's formulas. Experts are not
+// shared with sequence parallelism.
+bool shares_layers_of(const RunOptions& options, const TensorPlan& plan) {
   if (python_code(options.model) != PythonCode::none) return false;
   const WrittenModel written = open_model(options);
-  return has_tensor_plan(read_model(written.source, written.options));
+  const Model model = read_model(written.source, written.options);
+  return has_tensor_plan(model) && !(plan.sequence && has_experts(model));
 }
 
 }  // namespace
 
 Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy) {
   if (!strategy || strategy->tensor * strategy->pipeline == 1) return Sharing::ranks;
-  const bool layers = strategy->tensor > 1 && shares_layers_of(run);
+  const bool layers = strategy->tensor > 1 && shares_layers_of(run, strategy->tensor_plan);
+  if (strategy->tensor_plan.sequence && !layers)
+    throw Error("sequence parallelism is planned of dense decoders that transformers shares", ErrorKind::usage)
+        .help("of Llama, Mistral, Qwen and Gemma; --tp " + std::to_string(strategy->tensor) +
+              " alone plans Mixtral, and a GPT by Megatron-LM's formulas");
   if (strategy->runs_stages() && strategy->tensor > 1 && !layers)
     throw Error("--tp with --pp-schedule is planned of decoders that transformers shares", ErrorKind::usage)
         .help("of Llama, Mistral, Mixtral, dense Qwen and Gemma; leave out --tp");

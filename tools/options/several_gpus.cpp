@@ -8,6 +8,7 @@
 
 #include "tools/options/money.h"
 #include "tools/options/pipeline_schedule.h"
+#include "tools/options/tensor_words.h"
 #include "tools/options/words.h"
 
 namespace gpuplan {
@@ -96,10 +97,7 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
 
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_data_parallel_options(command, o);
-  add_flag(
-      command, "--tp", o.tensor, "N",
-      "Tensor parallelism: ranks per layer, of Llama, Mistral, Mixtral, Qwen and Gemma as transformers does it, also "
-      "with --fsdp and --pp-schedule; of a GPT by Megatron-LM's formulas, as a table of stages");
+  add_flag(command, "--tp", o.tensor, "N[,sequence[,loss]]", kTensorHelp);
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
@@ -214,7 +212,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.gpus = whole_number("--gpus", o.gpus, 1, kMostGpus);
   s.data = o.zero.empty() ? DataParallel::ddp : data_parallel_kind(o.zero);
   s.overlaps_reductions = s.data == DataParallel::zero3;
-  s.tensor = number_or("--tp", o.tensor, 1, 1, kMostGpus);
+  read_tensor(o.tensor, s);
   s.pipeline = number_or("--pp", o.pipeline, 1, 1, kMostGpus);
   if (s.gpus % (s.tensor * s.pipeline) != 0)
     throw Error("--gpus " + std::to_string(s.gpus) + " is not a multiple of --tp " + std::to_string(s.tensor) +

@@ -134,7 +134,8 @@ TEST_CASE("torchtitan runs its own models: one of another size is refused") {
   CHECK(contains(file, "data_parallel_replicate_degree = 2\n"));
   CHECK(contains(file, "data_parallel_shard_degree = 4\n"));
   CHECK(contains(file, "fsdp_reshard_after_forward = \"never\"\n"));
-  CHECK(contains(file, "num_tokens_per_train_step = 8192\n"));
+  CHECK(contains(file, "training.seq_len = 1024\n"));
+  CHECK(contains(file, "training.global_batch_size = 8\n"));
   CHECK(contains(file, "activation_checkpoint = None\n"));
 }
 
