@@ -9,6 +9,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/flat_parameters.h"
 #include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/shard_sizes.h"
 
@@ -167,6 +168,9 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
     s.schedule.with_gradient.clear();
     s.graph.parameters.resize(parts.size());  // there are as many that are trained, or more
     for (std::size_t i = 0; i < parts.size(); ++i) becomes(i, parts[i]);
+  } else if (strategy.flat) {
+    step_flat_parameters(s.graph, s.schedule, flat_parameters(graph, fsdp_units(graph, schedule, strategy), strategy, run),
+                         strategy);
   } else if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced

@@ -57,13 +57,13 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     computed.precision = *strategy.param_type;
     computed.converts_adapters = true;
     if (!strategy.reduce_type)
-      strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
+      strategy.reduce_type =
+          run.pytorch >= kReducesAsKept && !strategy.flat ? run.precision : *strategy.param_type;
   }
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
-  const bool sums =
-      strategy.data == DataParallel::fsdp && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
+  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
@@ -83,6 +83,7 @@ bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   if (strategy.data == DataParallel::zero2) return computed.in_engine && strategy.partitions_gradients;
   if (strategy.data == DataParallel::zero3) return computed.in_engine;
   if (strategy.data != DataParallel::fsdp) return false;
+  if (strategy.flat) return true;
   const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;
   return !strategy.reduces_last || (converted && !computed.gradient_type);
 }

@@ -9,6 +9,8 @@
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/flat_parameters.h"
+#include "estimator/distributed/fsdp1_construction.h"
 #include "estimator/distributed/fsdp_construction.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
@@ -112,9 +114,14 @@ void share_model(RankStep& step) {
                           [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
-    if (strategy.moves_units) order_by_unit(step.graph, step.units, strategy);
-    step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
-    if (loaded)
+    if (strategy.flat)
+      order_by_depth(step.graph, step.units);
+    else if (strategy.moves_units)
+      order_by_unit(step.graph, step.units, strategy);
+    step.collectives = strategy.flat
+                           ? fsdp1_memory(step.graph, step.micro_batches.schedules, strategy, step.run)
+                           : fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
+    if (loaded || strategy.flat)
       load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);
     else
       keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);

@@ -120,7 +120,7 @@ class Kind:
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others
     cp4:   (of fsdp2) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
-    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
+    fsdp1: fsdp1_engine.py; deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer; with
            only3 beside block 3's q_proj)
@@ -301,6 +301,10 @@ def wrapped(name, kind, local_rank, size):
         return with_experts(name, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
+    if kind.way == "fsdp1":
+        from fsdp1_engine import wrap
+        model, blocks, batch = MODELS[name]()
+        return wrap(adapted(model, kind), blocks, kind), batch
     if "nf" in kind:
         model, blocks, batch = stored(name, kind)
     else:
@@ -401,10 +405,10 @@ def main():
         context = Context(kind.number("cp"), kind.number("tp"))
 
     def pass_over(number, last):
-        if "nosync" in kind:
+        if "nosync" in kind and kind.way != "fsdp1":
             model.set_requires_gradient_sync(last)
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
-        waits = kind.way in ("ddp", "zero1") and not last
+        waits = not last and (kind.way in ("ddp", "zero1") or (kind.way == "fsdp1" and "nosync" in kind))
         given = context.batch(x, y) if "cp" in kind else {"input_ids": x, "labels": y}
         with context.cut(given) if "cp" in kind else contextlib.nullcontext():
             pass_over_given(x, y, given, waits, last)
@@ -442,7 +446,7 @@ def main():
             for number in range(micro_batches):
                 pass_over(number, number + 1 == micro_batches)
         if "clip" in kind and kind.way != "deepspeed":
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            model.clip_grad_norm_(1.0) if kind.way == "fsdp1" else nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             meter("clip")
         optimizer.step()
         meter("optimizer")

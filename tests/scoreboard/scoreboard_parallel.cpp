@@ -53,12 +53,23 @@ void read_policy(const std::string& policy, Strategy& s) {
   if (plus != std::string::npos) s.reduce_type = type(policy.substr(plus + 1));
 }
 
+void read_flat(const Kind& kind, Strategy& s) {
+  using Prefetch = FlatSettings::Prefetch;
+  s.data = DataParallel::fsdp;
+  FlatSettings& flat = s.flat.emplace();
+  flat.prefetch = kind.has("lazy") ? Prefetch::none : kind.has("post") ? Prefetch::after : Prefetch::before;
+  flat.original_parameters = kind.has("orig");
+  flat.gathers_ahead = kind.has("ahead");
+  flat.sends_states = kind.has("send");
+}
+
 Strategy strategy_of(const json& r) {
   const Kind kind = kind_of(r);
   Strategy s;
   if (kind.way == "ddp") s.data = DataParallel::ddp;
   if (kind.way == "zero1") s.data = DataParallel::zero1;
   if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
+  if (kind.way == "fsdp1") read_flat(kind, s);
   if (kind.way == "accelerate") {
     s.data = DataParallel::fsdp;
     if (!kind.has("no")) s.param_type = s.reduce_type = DType::bf16;
@@ -84,17 +95,17 @@ Strategy strategy_of(const json& r) {
   }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");
-  s.reshard_after_forward = !kind.has("keep");
+  s.reshard_after_forward = !kind.has("keep") && !kind.has("gradop");
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
-  s.moves_units = kind.has("lazy");
+  s.moves_units = kind.has("lazy") && !s.flat;
   s.loads_whole = s.loads_whole && !s.moves_units;
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
   s.context = kind.number("cp");
   s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
-  s.replicas = kind.number("hsdp");
+  s.replicas = kind.has("noshard") ? r.at("world").get<std::int64_t>() : kind.number(s.flat ? "hybrid" : "hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");
   s.reduces_last = kind.has("nosync");

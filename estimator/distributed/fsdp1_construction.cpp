@@ -1,0 +1,76 @@
+#include "estimator/distributed/fsdp1_construction.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "estimator/base/integers.h"
+
+namespace gpuplan {
+namespace {
+
+std::size_t wrapped_at(std::size_t unit, std::size_t units) { return unit == 0 ? units : unit; }
+
+// FlatParamHandle(): paddings are twice as large while they are made. Then shard().
+void flatten(const Graph& graph, const FlatParameter& flat, const Strategy& strategy, CollectiveWriter& writer) {
+  const std::int64_t size = size_of(flat.stored);
+  const auto make = [&](std::int64_t elements) {
+    const std::int32_t slot = writer.new_slot();
+    writer.allocate(slot, elements * size, Category::parameters);
+    return slot;
+  };
+  std::vector<std::int32_t> paddings;
+  for (const std::int64_t elements : flat.paddings) {
+    const std::int32_t ones = make(elements);
+    paddings.push_back(make(elements));
+    writer.free(ones);
+  }
+  const std::int32_t whole = make(flat.elements);
+  for (const std::int32_t slot : paddings) writer.free(slot);
+  std::int32_t part = whole;
+  if (strategy.shards() > 1) {
+    const std::int64_t own = own_elements(flat, strategy.shard());
+    if (own > 0) part = make(own);
+    if (own < flat.shard_elements) {
+      const std::int32_t padded = make(flat.shard_elements);
+      if (own > 0) writer.free(part);
+      part = padded;
+    }
+    writer.free(whole);
+  }
+  for (const FlatParameter::Within& w : flat.parameters)
+    writer.free_buffer(buffer_of(graph, graph.parameters[index(w.parameter)].tensor));
+  if (strategy.offloads) writer.free(part);
+}
+
+}  // namespace
+
+void order_by_depth(Graph& graph, std::span<const FsdpUnit> units) {
+  using Place = std::tuple<std::size_t, bool, std::int64_t>;  // when it is wrapped, whether it is a buffer, its depth
+  std::vector<Place> places(graph.tensors.size(), Place{units.size(), true, 0});
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const std::int32_t p : units[u].parameters) {
+      const ParameterTensor& of = graph.parameters[index(p)];
+      places[index(of.tensor)] = {wrapped_at(u, units.size()), false,
+                                  std::ranges::count(graph.layers[index(of.layer)].name, '.')};
+    }
+  std::ranges::stable_sort(graph.model_storage, {}, [&](TensorId t) { return places[index(t)]; });
+}
+
+void write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units, std::span<const FlatParameter> flat,
+                             const Strategy& strategy, CollectiveWriter& writer) {
+  std::vector<std::size_t> place(graph.tensors.size());
+  for (std::size_t i = 0; i < graph.model_storage.size(); ++i) place[index(graph.model_storage[i])] = i;
+  for (std::size_t n = 1; n <= units.size(); ++n) {
+    const std::size_t u = n % units.size();  // the root last
+    if (flat[u].parameters.empty()) continue;
+    std::size_t made = u == 0 ? graph.model_storage.size() : 0;
+    for (const FlatParameter::Within& w : flat[u].parameters)
+      made = std::max(made, place[index(graph.parameters[index(w.parameter)].tensor)] + 1);
+    writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made),
+                                            writer.written([&] { flatten(graph, flat[u], strategy, writer); })});
+  }
+  std::ranges::stable_sort(writer.memory().construction, {}, &CollectivePoint::step);
+}
+
+}  // namespace gpuplan
