@@ -65,6 +65,22 @@ std::int64_t own_elements(const FlatParameter& flat, const FlatParameter::Within
   return std::max<std::int64_t>(end - begin, 0);
 }
 
+std::vector<SummedGradient> summed_gradients(const Schedule& schedule, const FlatParameter& flat) {
+  std::vector<BufferId> gradients;
+  for (const FlatParameter::Within& w : flat.parameters)
+    if (const std::int32_t place = gradient_place(schedule, w.parameter); place != kNone)
+      gradients.push_back(schedule.gradient_of[index(place)]);
+  std::vector<SummedGradient> sums;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const ScheduledOp& step = schedule.ops[i];
+    if (step.phase != Phase::backward || step.op != Operator::add) continue;
+    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+      if (const BufferId made = schedule.allocated[index(k)]; std::ranges::find(gradients, made) != gradients.end())
+        sums.push_back({static_cast<std::int32_t>(i), made});
+  }
+  return sums;
+}
+
 // A parameter of which the rank has nothing gets no gradient (_use_sharded_grad_views). model.parameters() has the
 // root's flat parameter first.
 void step_flat_parameters(Graph& graph, Schedule& schedule, std::span<const FlatParameter> flat,

@@ -36,6 +36,14 @@ std::int64_t own_elements(const FlatParameter& flat, std::int64_t rank);
 /// And how many of one parameter.
 std::int64_t own_elements(const FlatParameter& flat, const FlatParameter::Within& of, std::int64_t rank);
 
+/// A gradient of a parameter that is used more than once, added up before `step`. Autograd does it where the gradient
+/// goes to, on the stream of the gather.
+struct SummedGradient {
+  std::int32_t step;  // of the schedule
+  BufferId gradient;
+};
+std::vector<SummedGradient> summed_gradients(const Schedule& schedule, const FlatParameter& flat);
+
 /// What the optimizer of a rank steps, as a graph with its parameters and a schedule that says which get a gradient:
 /// the flat parameters, or with use_orig_params what the rank has of each parameter.
 void step_flat_parameters(Graph& graph, Schedule& schedule, std::span<const FlatParameter> flat,

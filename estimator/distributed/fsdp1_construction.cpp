@@ -45,6 +45,14 @@ void flatten(const Graph& graph, const FlatParameter& flat, const Strategy& stra
 
 }  // namespace
 
+std::vector<TensorId> cast_buffers(const Graph& graph, const Strategy& strategy) {
+  std::vector<TensorId> cast;
+  for (const BufferTensor& b : graph.named_buffers)
+    if (strategy.flat->buffer_type && graph.tensor(b.tensor).dtype == *strategy.flat->buffer_type)
+      cast.push_back(b.tensor);
+  return cast;
+}
+
 void order_by_depth(Graph& graph, std::span<const FsdpUnit> units) {
   using Place = std::tuple<std::size_t, bool, std::int64_t>;  // when it is wrapped, whether it is a buffer, its depth
   std::vector<Place> places(graph.tensors.size(), Place{units.size(), true, 0});
@@ -57,10 +65,20 @@ void order_by_depth(Graph& graph, std::span<const FsdpUnit> units) {
   std::ranges::stable_sort(graph.model_storage, {}, [&](TensorId t) { return places[index(t)]; });
 }
 
-void write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units, std::span<const FlatParameter> flat,
-                             const Strategy& strategy, CollectiveWriter& writer) {
+std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units,
+                                                std::span<const FlatParameter> flat, const Strategy& strategy,
+                                                CollectiveWriter& writer) {
   std::vector<std::size_t> place(graph.tensors.size());
   for (std::size_t i = 0; i < graph.model_storage.size(); ++i) place[index(graph.model_storage[i])] = i;
+  std::vector<FlatBuffer> buffers;
+  for (const TensorId t : cast_buffers(graph, strategy)) {
+    const std::int64_t elements = graph.tensor(t).shape.elements();
+    buffers.push_back({writer.new_slot(), elements});
+    writer.memory().construction.push_back(
+        {Phase::start, static_cast<std::int32_t>(place[index(t)]) + 1, writer.written([&] {
+           writer.allocate(buffers.back().slot, elements * size_of(DType::fp32), Category::buffers);
+         })});
+  }
   for (std::size_t n = 1; n <= units.size(); ++n) {
     const std::size_t u = n % units.size();  // the root last
     if (flat[u].parameters.empty()) continue;
@@ -71,6 +89,7 @@ void write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units
                                             writer.written([&] { flatten(graph, flat[u], strategy, writer); })});
   }
   std::ranges::stable_sort(writer.memory().construction, {}, &CollectivePoint::step);
+  return buffers;
 }
 
 }  // namespace gpuplan

@@ -23,6 +23,11 @@ struct FlatBlocks {
   std::int32_t converted = 0, padded = 0;       // the same in reduce_dtype, and as the ranks divide it
   std::int32_t low = 0, reduced = 0, added = 0;  // the rank's part, in reduce_dtype; as it is stored; added to that
   std::vector<std::int32_t> zeros;               // gradients of the paddings
+  struct Sum {
+    std::int32_t slot, step;
+    std::int64_t bytes;
+  };
+  std::vector<Sum> sums;  // of the gradients of parameters that are used more than once
   bool is_root() const { return of->path.empty(); }
 };
 
@@ -41,18 +46,23 @@ class Fsdp1Writer {
                                  &b.reduced, &b.added})
         *slot = writer_.new_slot();
       for (std::size_t i = 0; i < flat_[u].paddings.size(); ++i) b.zeros.push_back(writer_.new_slot());
+      for (const SummedGradient& sum : summed_gradients(schedule_, flat_[u]))
+        b.sums.push_back({writer_.new_slot(), sum.step, schedule_.buffers[index(sum.gradient)].bytes});
     }
     scratch_ = writer_.new_slot();
   }
 
   CollectiveMemory write() {
-    write_flat_construction(graph_, units_, flat_, strategy_, writer_);
+    buffers_ = write_flat_construction(graph_, units_, flat_, strategy_, writer_);
     const bool several = run_.micro_batches > 1, waits = several && strategy_.reduces_last;
     pass(MicroBatch::first, 0, {.adds = false, .reduces = !waits, .begins = true});
     pass(MicroBatch::first, 1, {.adds = false, .reduces = !waits});
     if (several) pass(MicroBatch::middle, 1, {.adds = true, .reduces = !waits});
     if (several) pass(MicroBatch::last, 1, {.adds = true, .reduces = true});
     if (!strategy_.flat->original_parameters) writer_.memory().zero_grad = writer_.written([&] { zero_gradients(); });
+    // FullyShardedDataParallel.clip_grad_norm_ keeps a zero for ranks that have no gradient (_zero_scalar).
+    writer_.memory().first_clip = writer_.written(
+        [&] { writer_.allocate(writer_.new_slot(), size_of(DType::fp32), Category::gradients); });
     return writer_.finish();
   }
 
@@ -70,6 +80,8 @@ class Fsdp1Writer {
     backward();
   }
 
+  // The first forward finds out in which order modules are called.
+  bool gathers_ahead() const { return strategy_.flat->gathers_ahead && !pass_.begins; }
   bool shares() const { return strategy_.shards() > 1; }
   bool casts(const FlatBlocks& b) const { return b.flat->stored != b.flat->computed; }
   static bool is_empty(const FlatBlocks& b) { return b.flat->elements == 0; }
@@ -87,14 +99,23 @@ class Fsdp1Writer {
     if (shares() && casts(b)) make(whole_bytes(b, b.flat->stored));
   }
 
+  // _cast_buffers_to_dtype_and_device.
+  void cast_buffers() {
+    for (const FlatBuffer& buffer : buffers_) {
+      writer_.allocate(writer_.new_slot(), buffer.elements * size_of(*strategy_.flat->buffer_type), Category::buffers);
+      writer_.free(buffer.slot);
+    }
+  }
+
   // optimizer.zero_grad() has flat gradients go. Those of use_orig_params are views, and what they are of goes when the
-  // next forward begins (_reset_flat_param_grad_info_if_needed).
+  // next forward begins (_reset_flat_param_grad_info_if_needed). What replicas summed was not made on that stream.
   void zero_gradients() {
     for (const FlatBlocks& b : blocks_) {
-      if (strategy_.replicas > 1)  // it was used on another stream
+      if (shares() && strategy_.replicas > 1 && b.flat->reduced == b.flat->stored)
         writer_.free_later(b.reduced);
       else
         writer_.free(b.reduced);
+      if (!shares()) writer_.free_later(b.gradient);
     }
   }
 
@@ -137,13 +158,19 @@ class Fsdp1Writer {
 
   void forward() {
     writer_.at(Phase::forward, 0, [&] {
-      if (pass_.begins)
+      if (pass_.begins) {
+        cast_buffers();
         for (const FlatBlocks& b : blocks_)
           if (!is_empty(b)) begin(b);
+      }
       if (!pass_.begins && !pass_.adds && strategy_.flat->original_parameters) zero_gradients();
     });
-    for (const FlatBlocks& b : blocks_) {
-      writer_.at(Phase::forward, b.of->forward.begin, [&] { unshard(b); });
+    for (std::size_t u = 0; u < blocks_.size(); ++u) {
+      const FlatBlocks& b = blocks_[u];
+      writer_.at(Phase::forward, b.of->forward.begin, [&] {
+        unshard(b);
+        if (gathers_ahead() && u + 1 < blocks_.size()) unshard(blocks_[u + 1]);
+      });
       writer_.at(Phase::forward, b.of->forward.end, [&] { reshard_forward(b); });
     }
   }
@@ -167,16 +194,22 @@ class Fsdp1Writer {
         unshard(b);
         if (strategy_.flat->prefetch == Prefetch::before) fetch_before(u);
       });
-      if (u > 0) writer_.at(Phase::backward, b.of->backward.end, [&] { after_backward(u); });
+      for (const FlatBlocks::Sum& sum : b.sums)
+        writer_.at(Phase::backward, sum.step,
+                   [&] { writer_.allocate(sum.slot, sum.bytes, Category::gradients, kUnshardStream); });
+      if (u == 0) continue;
+      const FsdpUnit& through = *blocks_[gathers_ahead() ? u - 1 : u].of;
+      writer_.at(Phase::backward, through.backward.end, [&] { after_backward(u); });
     }
-    if (!is_empty(blocks_[0]))  // its parameters were the first that autograd saw, and so are the last to be through
+    if (!is_empty(blocks_[0]))
       writer_.at(Phase::backward, blocks_[0].of->backward.end, [&] { after_backward(0); });
-    if (strategy_.offloads)
-      writer_.at(Phase::backward, end, [&] { zero_gradients(); });
+    if (strategy_.offloads) writer_.at(Phase::backward, end, [&] { zero_gradients(); });
   }
 
   // SplitWithSizesBackward makes one gradient of those of the parameters, on the stream of the gather, and zeros for
-  // paddings; then AccumulateGrad and its hook, _post_backward_hook().
+  // paddings; then AccumulateGrad and its hook, _post_backward_hook(). It runs when all that autograd has seen since
+  // the views were made is through: the root's is the last, and where a module is gathered ahead, that before it is
+  // through first.
   void after_backward(std::size_t unit) {
     const FlatBlocks& b = blocks_[unit];
     const bool sums = pass_.adds && (strategy_.reduces_last || !shares());  // with what is whole
@@ -185,16 +218,47 @@ class Fsdp1Writer {
     writer_.allocate(sums ? b.more : b.gradient, b.flat->elements * size_of(b.flat->computed), Category::gradients,
                      kUnshardStream);
     for (const std::int32_t zeros : b.zeros) writer_.free(zeros);
+    for (const FlatBlocks::Sum& sum : b.sums) writer_.free(sum.slot);
     for (const FlatParameter::Within& w : b.flat->parameters)
       if (const std::int32_t place = gradient_place(schedule_, w.parameter); place != kNone)
         writer_.free_buffer_later(schedule_.gradient_of[index(place)]);
     if (sums) writer_.free(b.more);
     reshard_backward(b);
     if (strategy_.flat->prefetch == FlatSettings::Prefetch::after && unit > 0) fetch_before(unit);
-    if (pass_.reduces) reduce(b);
+    if (pass_.reduces)
+      reduce(b);
+    else if (strategy_.flat->original_parameters && !pass_.adds)
+      show_whole_gradients(b);
+  }
+
+  // _use_unsharded_grad_views: a gradient of another shape or type than its parameter takes the place of one that is
+  // made for it.
+  void show_whole_gradients(const FlatBlocks& b) {
+    if (!shares()) return;
+    for (const FlatParameter::Within& w : b.flat->parameters) {
+      const std::int64_t own = own_elements(*b.flat, w, strategy_.shard());
+      const Shape& shape = graph_.tensor(graph_.parameters[index(w.parameter)].tensor).shape;
+      if (own == 0 || (!casts(b) && shape.rank() == 1 && own == w.elements)) continue;
+      writer_.allocate(scratch_, own * size_of(b.flat->stored), Category::gradients, kUnshardStream);
+      writer_.free(scratch_);
+    }
+  }
+
+  // _reduce_grad_no_shard sums in place.
+  void reduce_whole(const FlatBlocks& b) {
+    const FlatParameter& flat = *b.flat;
+    const bool converts = flat.reduced != flat.computed, restores = flat.reduced != flat.stored;
+    if (converts)
+      writer_.allocate(restores ? b.low : b.reduced, flat.elements * size_of(flat.reduced), Category::gradients,
+                       kPostBackwardStream);
+    if (restores)
+      writer_.allocate(b.reduced, flat.elements * size_of(flat.stored), Category::gradients, kPostBackwardStream);
+    writer_.free(b.low);
+    if (converts || restores) writer_.free_later(b.gradient);
   }
 
   void reduce(const FlatBlocks& b) {
+    if (!shares()) return reduce_whole(b);
     const FlatParameter& flat = *b.flat;
     const bool converts = flat.reduced != flat.computed, restores = flat.reduced != flat.stored;
     if (converts)
@@ -224,6 +288,7 @@ class Fsdp1Writer {
   std::vector<FsdpUnit> units_;
   std::vector<FlatParameter> flat_;
   std::vector<FlatBlocks> blocks_;
+  std::vector<FlatBuffer> buffers_;  // that are cast
   Pass pass_{};
   std::int32_t scratch_ = 0;  // slot
 };

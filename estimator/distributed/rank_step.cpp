@@ -54,6 +54,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
   RunConfig computed = run;
   if (strategy.data == DataParallel::fsdp && strategy.param_type) {
     computed.given_type = computed.buffer_type = run.precision;
+    if (strategy.flat && strategy.flat->buffer_type) computed.buffer_type = strategy.flat->buffer_type;
     computed.precision = *strategy.param_type;
     computed.converts_adapters = true;
     if (!strategy.reduce_type)

@@ -93,6 +93,15 @@ void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& st
   }
 }
 
+// What FSDP1's events allocate instead, on other streams or in other types.
+void leave_to_events(const RankStep& step, std::vector<Schedule>& micro_batches) {
+  for (const TensorId t : cast_buffers(step.graph, step.strategy))
+    for (Schedule& s : micro_batches) s.buffers[index(step.graph.tensor(t).buffer)].bytes = 0;
+  for (const FlatParameter& flat : flat_parameters(step.graph, step.units, step.strategy, step.run))
+    for (Schedule& s : micro_batches)
+      for (const SummedGradient& sum : summed_gradients(s, flat)) s.buffers[index(sum.gradient)].bytes = 0;
+}
+
 bool runs_deepspeed(const RankStep& step) {
   return step.strategy.is_deepspeed() && !by_definition(step.run, step.strategy);
 }
@@ -121,6 +130,7 @@ void share_model(RankStep& step) {
     step.collectives = strategy.flat
                            ? fsdp1_memory(step.graph, step.micro_batches.schedules, strategy, step.run)
                            : fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
+    if (strategy.flat) leave_to_events(step, step.micro_batches.schedules);
     if (loaded || strategy.flat)
       load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);
     else

@@ -70,6 +70,7 @@ struct FlatSettings {
   bool original_parameters = false;  // use_orig_params
   bool gathers_ahead = false;        // forward_prefetch
   bool sends_states = false;         // sync_module_states
+  std::optional<DType> buffer_type;  // MixedPrecision's buffer_dtype
 };
 
 struct Strategy {

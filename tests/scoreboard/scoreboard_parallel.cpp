@@ -61,6 +61,7 @@ void read_flat(const Kind& kind, Strategy& s) {
   flat.original_parameters = kind.has("orig");
   flat.gathers_ahead = kind.has("ahead");
   flat.sends_states = kind.has("send");
+  if (kind.has("buffers")) flat.buffer_type = DType::bf16;
 }
 
 Strategy strategy_of(const json& r) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tools/options/flat_fsdp.h"
 #include "tools/options/money.h"
 #include "tools/options/pipeline_schedule.h"
 #include "tools/options/words.h"
@@ -121,6 +122,7 @@ DType type_of_policy(const std::string& key, const std::string& word) {
 void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   if (!o.zero.empty() && s.data != DataParallel::fsdp)
     throw Error("--fsdp is FSDP2, and --zero " + o.zero + " is not", ErrorKind::usage).help("leave out --zero");
+  if (asks_for_flat_parameters(o.fsdp)) return read_flat_fsdp(o, s);
   s.data = DataParallel::fsdp;
   std::vector<std::string> given;
   std::istringstream parts(o.fsdp);
@@ -135,7 +137,8 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
                                   {"reshard-root", 4},
                                   {"replicate", 5},
                                   {"offload", 6},
-                                  {"sync", 7}});
+                                  {"sync", 7},
+                                  {"version", 8}});
     if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
     if (std::ranges::find(given, key) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
     given.push_back(key);
@@ -150,6 +153,7 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     if (kind == 4) s.reshards_root = choose<bool>("--fsdp reshard-root", value, {{"true", true}, {"false", false}});
     if (kind == 5) s.replicas = whole_number("--fsdp replicate", value, 1, kMostGpus);
     if (kind == 6) s.offloads = choose<bool>("--fsdp offload", value, {{"true", true}, {"false", false}});
+    if (kind == 8) choose<int>("--fsdp version", value, {{"1", 1}, {"2", 2}});
     if (kind == 7) s.reduces_last = choose<bool>("--fsdp sync", value, {{"last", true}, {"each", false}});
     if (kind == 3 && !o.wrap.empty()) throw Error("--wrap and --fsdp wrap= say the same", ErrorKind::usage);
     if (kind == 3) s.unit_glob = value;
