@@ -5,11 +5,21 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/broadcast.h"
 
 namespace gpuplan {
 namespace {
 
 std::size_t wrapped_at(std::size_t unit, std::size_t units) { return unit == 0 ? units : unit; }
+
+// sync_module_states: _sync_module_params_and_buffers(), buffers with the root's parameters.
+void send(const Graph& graph, const FlatParameter& flat, bool with_buffers, CollectiveWriter& writer) {
+  std::vector<GradientSize> tensors;
+  for (const FlatParameter::Within& w : flat.parameters) tensors.push_back({w.elements, flat.stored});
+  for (const BufferTensor& b : graph.named_buffers)
+    if (with_buffers) tensors.push_back({graph.tensor(b.tensor).shape.elements(), graph.tensor(b.tensor).dtype});
+  broadcast_coalesced(writer, tensors);
+}
 
 // FlatParamHandle(): paddings are twice as large while they are made. Then shard().
 void flatten(const Graph& graph, const FlatParameter& flat, const Strategy& strategy, CollectiveWriter& writer) {
@@ -85,8 +95,11 @@ std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<co
     std::size_t made = u == 0 ? graph.model_storage.size() : 0;
     for (const FlatParameter::Within& w : flat[u].parameters)
       made = std::max(made, place[index(graph.parameters[index(w.parameter)].tensor)] + 1);
-    writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made),
-                                            writer.written([&] { flatten(graph, flat[u], strategy, writer); })});
+    writer.memory().construction.push_back(
+        {Phase::start, static_cast<std::int32_t>(made), writer.written([&] {
+           if (strategy.flat->sends_states) send(graph, flat[u], u == 0, writer);
+           flatten(graph, flat[u], strategy, writer);
+         })});
   }
   std::ranges::stable_sort(writer.memory().construction, {}, &CollectivePoint::step);
   return buffers;

@@ -124,7 +124,7 @@ class Fsdp1Writer {
   // pre_unshard() and unshard().
   void unshard(const FlatBlocks& b) {
     if (is_empty(b)) return;
-    if (!shares()) return prepare(b);
+    if (!shares()) return writer_.unless_there(casts(b) ? b.cast : b.there, [&] { prepare(b); });
     writer_.unless_there(b.whole, [&] {
       prepare(b);
       writer_.allocate(b.whole, whole_bytes(b, b.flat->computed), Category::parameters, kUnshardStream);

@@ -54,16 +54,17 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
   RunConfig computed = run;
   if (strategy.data == DataParallel::fsdp && strategy.param_type) {
     computed.given_type = computed.buffer_type = run.precision;
-    if (strategy.flat && strategy.flat->buffer_type) computed.buffer_type = strategy.flat->buffer_type;
     computed.precision = *strategy.param_type;
     computed.converts_adapters = true;
     if (!strategy.reduce_type)
       strategy.reduce_type =
           run.pytorch >= kReducesAsKept && !strategy.flat ? run.precision : *strategy.param_type;
   }
+  if (strategy.flat && strategy.flat->buffer_type) computed.buffer_type = computed.cast_buffers = strategy.flat->buffer_type;
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
-  if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
+  if (strategy.as_accelerate && !strategy.flat) computed.returned_loss = strategy.param_type;
+  if (strategy.as_accelerate && strategy.flat) computed.autocast = strategy.param_type;  // prepare_model(): native_amp
   const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;

@@ -135,6 +135,7 @@ struct RunConfig {
   std::optional<StageOfRun> stage;
   DType precision = DType::fp32;     // of the whole model
   std::optional<DType> buffer_type;  // of its floating buffers, where nothing converts them; else `precision`
+  std::optional<DType> cast_buffers;  // FSDP1's buffer_dtype: what all of them are before the model runs
   /// DeepSpeed's, which divides the loss by the number of micro-batches, and converts adapters with the model, unless
   /// zero.Init has made that; on the host they lie in half precision, too.
   bool in_engine = false, converts_adapters = false;

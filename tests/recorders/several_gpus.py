@@ -365,7 +365,7 @@ def main():
         from accelerate_engine import Engine
         made, _, make_batch = stored(name, kind) if "nf" in kind else MODELS[name]()
         made = adapted(made, kind)
-        model = optimizer = Engine(made, optimizer_of(made, opt, kind), kind)
+        model = optimizer = Engine(made, lambda model: optimizer_of(model, opt, kind), kind)
         built = stat("current")
     elif kind.way == "deepspeed":
         from deepspeed_engine import Engine, made_partitioned
@@ -446,7 +446,7 @@ def main():
             for number in range(micro_batches):
                 pass_over(number, number + 1 == micro_batches)
         if "clip" in kind and kind.way != "deepspeed":
-            model.clip_grad_norm_(1.0) if kind.way == "fsdp1" else nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            model.clip_grad_norm_(1.0) if kind.way == "fsdp1" or "fsdp" in kind else nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             meter("clip")
         optimizer.step()
         meter("optimizer")

@@ -53,11 +53,16 @@ void read_policy(const std::string& policy, Strategy& s) {
   if (plus != std::string::npos) s.reduce_type = type(policy.substr(plus + 1));
 }
 
+FlatSettings::Prefetch prefetch_of(const Kind& kind, FlatSettings::Prefetch otherwise) {
+  using Prefetch = FlatSettings::Prefetch;
+  return kind.has("pre") ? Prefetch::before : kind.has("post") ? Prefetch::after : otherwise;
+}
+
 void read_flat(const Kind& kind, Strategy& s) {
   using Prefetch = FlatSettings::Prefetch;
   s.data = DataParallel::fsdp;
   FlatSettings& flat = s.flat.emplace();
-  flat.prefetch = kind.has("lazy") ? Prefetch::none : kind.has("post") ? Prefetch::after : Prefetch::before;
+  flat.prefetch = prefetch_of(kind, kind.has("lazy") ? Prefetch::none : Prefetch::before);
   flat.original_parameters = kind.has("orig");
   flat.gathers_ahead = kind.has("ahead");
   flat.sends_states = kind.has("send");
@@ -73,7 +78,11 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "fsdp1") read_flat(kind, s);
   if (kind.way == "accelerate") {
     s.data = DataParallel::fsdp;
+    if (kind.has("fsdp")) read_flat(kind, s);
     if (!kind.has("no")) s.param_type = s.reduce_type = DType::bf16;
+    if (kind.has("fsdp") && !kind.has("no")) s.flat->buffer_type = DType::bf16;
+    if (kind.has("fsdp")) s.flat->sends_states = !kind.has("lazy");
+    if (kind.has("fsdp")) s.flat->prefetch = prefetch_of(kind, FlatSettings::Prefetch::none);
   }
   if (kind.way == "trainer" && !kind.has("fsdp")) s.data = DataParallel::ddp;
   if (kind.way == "trainer" && kind.has("fsdp")) {
@@ -101,11 +110,11 @@ Strategy strategy_of(const json& r) {
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
   s.moves_units = kind.has("lazy") && !s.flat;
-  s.loads_whole = s.loads_whole && !s.moves_units;
+  s.loads_whole = s.loads_whole && !s.moves_units && !s.flat;
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
   s.context = kind.number("cp");
-  s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
+  s.wraps_ends = kind.has("ends") || kind.has("ep") || (s.as_accelerate && !s.flat);
   s.replicas = kind.has("noshard") ? r.at("world").get<std::int64_t>() : kind.number(s.flat ? "hybrid" : "hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");
