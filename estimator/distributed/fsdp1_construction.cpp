@@ -12,12 +12,17 @@ namespace {
 
 std::size_t wrapped_at(std::size_t unit, std::size_t units) { return unit == 0 ? units : unit; }
 
-// sync_module_states: _sync_module_params_and_buffers(), buffers with the root's parameters.
-void send(const Graph& graph, const FlatParameter& flat, bool with_buffers, CollectiveWriter& writer) {
+// sync_module_states: _sync_module_params_and_buffers(), buffers before the root's parameters.
+void send(const Graph& graph, const FlatParameter& flat, std::span<const TensorId> cast, bool with_buffers,
+          CollectiveWriter& writer) {
   std::vector<GradientSize> tensors;
+  for (const BufferTensor& b : graph.named_buffers) {
+    if (!with_buffers) break;
+    const bool as_made = std::ranges::find(cast, b.tensor) != cast.end();
+    const Tensor& t = graph.tensor(b.tensor);
+    tensors.push_back({t.shape.elements(), as_made ? DType::fp32 : t.dtype});
+  }
   for (const FlatParameter::Within& w : flat.parameters) tensors.push_back({w.elements, flat.stored});
-  for (const BufferTensor& b : graph.named_buffers)
-    if (with_buffers) tensors.push_back({graph.tensor(b.tensor).shape.elements(), graph.tensor(b.tensor).dtype});
   broadcast_coalesced(writer, tensors);
 }
 
@@ -81,7 +86,8 @@ std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<co
   std::vector<std::size_t> place(graph.tensors.size());
   for (std::size_t i = 0; i < graph.model_storage.size(); ++i) place[index(graph.model_storage[i])] = i;
   std::vector<FlatBuffer> buffers;
-  for (const TensorId t : cast_buffers(graph, strategy)) {
+  const std::vector<TensorId> cast = cast_buffers(graph, strategy);
+  for (const TensorId t : cast) {
     const std::int64_t elements = graph.tensor(t).shape.elements();
     buffers.push_back({writer.new_slot(), elements});
     writer.memory().construction.push_back(
@@ -97,7 +103,7 @@ std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<co
       made = std::max(made, place[index(graph.parameters[index(w.parameter)].tensor)] + 1);
     writer.memory().construction.push_back(
         {Phase::start, static_cast<std::int32_t>(made), writer.written([&] {
-           if (strategy.flat->sends_states) send(graph, flat[u], u == 0, writer);
+           if (strategy.flat->sends_states) send(graph, flat[u], cast, u == 0, writer);
            flatten(graph, flat[u], strategy, writer);
          })});
   }

@@ -222,7 +222,10 @@ class Fsdp1Writer {
     for (const FlatParameter::Within& w : b.flat->parameters)
       if (const std::int32_t place = gradient_place(schedule_, w.parameter); place != kNone)
         writer_.free_buffer_later(schedule_.gradient_of[index(place)]);
-    if (sums) writer_.free(b.more);
+    if (sums && shares())
+      writer_.free(b.more);
+    else if (sums)  // NO_SHARD's is added on the current stream, on which its parameters were first seen
+      writer_.free_later(b.more);
     reshard_backward(b);
     if (strategy_.flat->prefetch == FlatSettings::Prefetch::after && unit > 0) fetch_before(unit);
     if (pass_.reduces)

@@ -74,6 +74,16 @@ bool flag_at(const YamlNode& map, std::string_view key, bool otherwise) {
   throw error;
 }
 
+template <class T>
+T choose_at(const YamlNode& map, std::string_view key, const std::string& text, const Choices<T>& choices) {
+  try {
+    return choose<T>(key, text, choices);
+  } catch (Error& error) {
+    if (map.find(key) != nullptr) error.at(map.find(key)->mark);
+    throw;
+  }
+}
+
 class AccelerateReader {
  public:
   AccelerateReader(const YamlNode& root, SeveralGpusOptions& several, RunOptions& run)
@@ -196,27 +206,68 @@ class AccelerateReader {
                  "fsdp_min_num_params", "fsdp_offload_params", "fsdp_reshard_after_forward", "fsdp_sharding_strategy",
                  "fsdp_state_dict_type", "fsdp_sync_module_states", "fsdp_transformer_layer_cls_to_wrap",
                  "fsdp_use_orig_params", "fsdp_version"});
-    if (text_at(fsdp, "fsdp_version", "1") != "2")
-      throw Error("FSDP is planned as FSDP2, and this is version 1")
-          .at((fsdp.find("fsdp_version") != nullptr ? *fsdp.find("fsdp_version") : fsdp).mark)
-          .help("fsdp_version: 2; accelerate to-fsdp2 converts the file");
+    const std::string version = text_at(fsdp, "fsdp_version", "1");
+    if (version != "1" && version != "2")
+      refuse(fsdp, "fsdp_version", "fsdp_version is 1 or 2, not " + version, "fsdp_version: 2");
     const std::string policy = text_at(fsdp, "fsdp_auto_wrap_policy", "NO_WRAP");
     if (policy != "TRANSFORMER_BASED_WRAP")
       throw Error("fsdp_auto_wrap_policy is planned as TRANSFORMER_BASED_WRAP, and this is " + policy)
           .at(fsdp.mark)
           .help("--fsdp wrap=GLOB says which blocks are wrapped");
     if (precision_ == "fp16")
-      refuse(root_, "mixed_precision", "FSDP2 in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
-    std::string words = flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true" : "reshard=false";
+      refuse(root_, "mixed_precision", "FSDP in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
+    std::string words = version == "1"                                        ? words_of_flat(fsdp)
+                        : flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true"
+                                                                            : "reshard=false";
     if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
     if (precision_ != "no") words += ",param=" + precision_ + ",reduce=" + precision_;
+    if (precision_ != "no" && version == "1") words += ",buffer=" + precision_;
+    if (replicas > 1 && version == "1")
+      refuse(root_, "parallelism_config", "replicas of parallelism_config are FSDP2's", "fsdp_version: 2");
     if (replicas > 1) words += ",replicate=" + std::to_string(replicas);
     set("--zero", several_.zero, "fsdp", "distributed_type");
     set("--fsdp", several_.fsdp, words, fsdp);
     if (flag_at(fsdp, "fsdp_activation_checkpointing", false))
       set("--checkpoint", run_.checkpoint, "block", *fsdp.find("fsdp_activation_checkpointing"));
     several_.as_accelerate = true;
-    several_.moves_units = !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
+    several_.moves_units = version == "2" && !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
+  }
+
+  // FullyShardedDataParallelPlugin (accelerate/utils/dataclasses.py) with what accelerate launch says where the file
+  // does not (commands/launch.py).
+  std::string words_of_flat(const YamlNode& fsdp) const {
+    const std::string after_forward = text_at(fsdp, "fsdp_reshard_after_forward", "FULL_SHARD");
+    const std::string strategy = text_at(fsdp, "fsdp_sharding_strategy", "FULL_SHARD");
+    if (fsdp.find("fsdp_sharding_strategy") == nullptr && after_forward != "FULL_SHARD" && after_forward != "true")
+      refuse(fsdp, "fsdp_reshard_after_forward",
+             "accelerate launch says FULL_SHARD to FSDP1 whatever fsdp_reshard_after_forward is",
+             "fsdp_sharding_strategy: " + after_forward);
+    const std::string sharding = choose_at<std::string>(fsdp, "fsdp_sharding_strategy", strategy,
+                                                        {{"FULL_SHARD", "full"},
+                                                         {"SHARD_GRAD_OP", "grad-op"},
+                                                         {"NO_SHARD", "none"},
+                                                         {"HYBRID_SHARD", "hybrid"},
+                                                         {"1", "full"},
+                                                         {"2", "grad-op"},
+                                                         {"3", "none"},
+                                                         {"4", "hybrid"}});
+    const std::string prefetch =
+        choose_at<std::string>(fsdp, "fsdp_backward_prefetch",
+                               text_at(fsdp, "fsdp_backward_prefetch",
+                                       text_at(fsdp, "fsdp_backward_prefetch_policy", "NO_PREFETCH")),
+                               {{"BACKWARD_PRE", "pre"}, {"BACKWARD_POST", "post"}, {"NO_PREFETCH", "none"}});
+    const bool efficient = flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
+    const bool sends = flag_at(fsdp, "fsdp_sync_module_states", true);
+    if (efficient && !sends)
+      refuse(fsdp, "fsdp_sync_module_states",
+             "Accelerate refuses it: \"When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to "
+             "`True`\"",
+             "fsdp_sync_module_states: true");
+    std::string words = "version=1,strategy=" + sharding + ",prefetch=" + prefetch;
+    if (flag_at(fsdp, "fsdp_use_orig_params", true)) words += ",orig-params=true";
+    if (flag_at(fsdp, "fsdp_forward_prefetch", false)) words += ",forward-prefetch=true";
+    if (sends) words += ",sync-states=true";
+    return words;
   }
 
   void read_deepspeed_section() {

@@ -23,6 +23,8 @@ enum class Word : std::uint8_t {
   ahead,
   offload,
   sync,
+  buffer,
+  send,
   other
 };
 
@@ -51,6 +53,8 @@ Word word_of(const std::string& key) {
                                   {"forward-prefetch", Word::ahead},
                                   {"offload", Word::offload},
                                   {"sync", Word::sync},
+                                  {"buffer", Word::buffer},
+                                  {"sync-states", Word::send},
                                   {"reshard", Word::other},
                                   {"reshard-root", Word::other}});
   if (word == Word::other)
@@ -106,6 +110,8 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     switch (word) {
       case Word::param: s.param_type = type(); break;
       case Word::reduce: s.reduce_type = type(); break;
+      case Word::buffer: flat.buffer_type = type(); break;
+      case Word::send: flat.sends_states = is_true(key, value); break;
       case Word::strategy:
         sharding = choose<Sharding>("--fsdp strategy", value,
                                     {{"full", Sharding::full},
@@ -131,6 +137,17 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     }
   }
   read_sharding(sharding, replicas, s);
+}
+
+void refuse_beside_flat(const SeveralGpusOptions& o, const Strategy& s) {
+  const std::pair<const char*, bool> flags[] = {{"--tp", s.tensor > 1},
+                                                {"--pp", s.pipeline > 1},
+                                                {"--ep", s.experts > 1},
+                                                {"--cp", !o.context.empty() && o.context != "1"}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + " is planned with FSDP2, and version=1 says FSDP1", ErrorKind::usage)
+          .help("--fsdp without version=1");
 }
 
 }  // namespace gpuplan

@@ -15,4 +15,7 @@ bool asks_for_flat_parameters(const std::string& words);
 /// said twice, said by another flag, too, or FSDP2's alone.
 void read_flat_fsdp(const SeveralGpusOptions& options, Strategy& strategy);
 
+/// Throws Error (usage) for flags that share the model in ways that FSDP1 is not planned with.
+void refuse_beside_flat(const SeveralGpusOptions& options, const Strategy& strategy);
+
 }  // namespace gpuplan

@@ -236,6 +236,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
+  if (s.flat) refuse_beside_flat(o, s);
   s.context = number_or("--cp", o.context, 1, 1, kMostOfContext);
   if (s.context > 1 && s.data != DataParallel::fsdp)
     throw Error("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", ErrorKind::usage)
@@ -246,9 +247,9 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
                 ErrorKind::usage)
         .help("--gpus is a multiple of --cp");
   s.as_accelerate = o.as_accelerate;
-  s.loads_whole = o.as_accelerate && !o.moves_units;
+  s.loads_whole = o.as_accelerate && !o.moves_units && !s.flat;
   s.moves_units = o.moves_units;
-  s.wraps_ends = o.as_accelerate || s.experts > 1;
+  s.wraps_ends = (o.as_accelerate && !s.flat) || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);
