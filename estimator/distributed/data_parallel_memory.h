@@ -1,5 +1,5 @@
-// What DistributedDataParallel, FSDP2 and FSDP1 allocate on one rank in addition to the operations of a step, and at which
-// point of the schedule. Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
+// What DistributedDataParallel, FSDP2 and FSDP1 allocate on one rank in addition to the operations of a step, and at
+// which point of the schedule. Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
 // torch/distributed/fsdp/_fully_shard/*.py of PyTorch 2.15, checked against recorded traces.
 #pragma once
 

@@ -19,12 +19,20 @@ void pad(FlatParameter& flat, std::int64_t multiple) {
   flat.elements += padding;
 }
 
-FlatParameter flat_parameter(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy, const RunConfig& run) {
+void become_flat(Graph& graph, std::int32_t parameter, std::int64_t elements, DType type) {
+  Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
+  t.shape = Shape{elements};
+  t.strides = contiguous_strides(t.shape);
+  t.dtype = type;
+}
+
+}  // namespace
+
+FlatParameter flat_layout(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy) {
   FlatParameter flat;
   if (unit.parameters.empty()) return flat;
   const ParameterTensor& first = graph.parameters[index(unit.parameters.front())];
-  flat.computed = graph.tensor(first.tensor).dtype;
-  flat.stored = stored_type(graph, first, strategy, run);
+  flat.stored = flat.computed = graph.tensor(first.tensor).dtype;
   flat.reduced = strategy.reduce_type.value_or(flat.computed);
   const bool aligns = strategy.flat->original_parameters;
   for (const std::int32_t p : unit.parameters) {
@@ -39,20 +47,23 @@ FlatParameter flat_parameter(const Graph& graph, const FsdpUnit& unit, const Str
   return flat;
 }
 
-void become_flat(Graph& graph, std::int32_t parameter, std::int64_t elements, DType type) {
-  Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
-  t.shape = Shape{elements};
-  t.strides = contiguous_strides(t.shape);
-  t.dtype = type;
-}
-
-}  // namespace
-
 std::vector<FlatParameter> flat_parameters(const Graph& graph, std::span<const FsdpUnit> units,
                                            const Strategy& strategy, const RunConfig& run) {
   std::vector<FlatParameter> flat;
-  for (const FsdpUnit& unit : units) flat.push_back(flat_parameter(graph, unit, strategy, run));
+  for (const FsdpUnit& unit : units) {
+    flat.push_back(flat_layout(graph, unit, strategy));
+    if (!unit.parameters.empty())
+      flat.back().stored = stored_type(graph, graph.parameters[index(unit.parameters.front())], strategy, run);
+  }
   return flat;
+}
+
+StateBytes flat_states(std::span<const FlatParameter> flat) {
+  StateBytes states;
+  for (const FlatParameter& f : flat)
+    states.parameters = checked_add(states.parameters, checked_mul(f.shard_elements, size_of(f.stored)));
+  states.gradients = states.parameters;
+  return states;
 }
 
 std::int64_t own_elements(const FlatParameter& flat, std::int64_t rank) {

@@ -8,6 +8,7 @@
 
 #include "estimator/distributed/fsdp_units.h"
 #include "estimator/distributed/strategy.h"
+#include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/spec/run_config.h"
@@ -27,9 +28,16 @@ struct FlatParameter {
   DType stored = DType::fp32, computed = DType::fp32, reduced = DType::fp32;
 };
 
-/// One a unit. With use_orig_params each parameter begins at a multiple of 16 bytes, and the whole divides by the ranks.
+/// One a unit. With use_orig_params each parameter begins at a multiple of 16 bytes, and the whole divides by the
+/// ranks.
 std::vector<FlatParameter> flat_parameters(const Graph& graph, std::span<const FsdpUnit> units,
                                            const Strategy& strategy, const RunConfig& run);
+
+/// The same without what depends on a run: the type that parameters are stored in.
+FlatParameter flat_layout(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy);
+
+/// What the rank holds of them, and of their gradients; the optimizer's state is not counted.
+StateBytes flat_states(std::span<const FlatParameter> flat);
 
 /// How many elements of the flat parameter, without padding behind it, the rank has.
 std::int64_t own_elements(const FlatParameter& flat, std::int64_t rank);

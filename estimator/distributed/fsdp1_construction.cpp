@@ -101,11 +101,11 @@ std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<co
     std::size_t made = u == 0 ? graph.model_storage.size() : 0;
     for (const FlatParameter::Within& w : flat[u].parameters)
       made = std::max(made, place[index(graph.parameters[index(w.parameter)].tensor)] + 1);
-    writer.memory().construction.push_back(
-        {Phase::start, static_cast<std::int32_t>(made), writer.written([&] {
-           if (strategy.flat->sends_states) send(graph, flat[u], cast, u == 0, writer);
-           flatten(graph, flat[u], strategy, writer);
-         })});
+    writer.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), writer.written([&] {
+                                              if (strategy.flat->sends_states)
+                                                send(graph, flat[u], cast, u == 0, writer);
+                                              flatten(graph, flat[u], strategy, writer);
+                                            })});
   }
   std::ranges::stable_sort(writer.memory().construction, {}, &CollectivePoint::step);
   return buffers;

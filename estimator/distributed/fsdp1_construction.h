@@ -25,7 +25,8 @@ struct FlatBuffer {
 
 /// Parameters are there whole, as they are stored, and go when the rank has its part. Returns the buffers that the
 /// policy casts.
-std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units, std::span<const FlatParameter> flat,
-                             const Strategy& strategy, CollectiveWriter& writer);
+std::vector<FlatBuffer> write_flat_construction(const Graph& graph, std::span<const FsdpUnit> units,
+                                                std::span<const FlatParameter> flat, const Strategy& strategy,
+                                                CollectiveWriter& writer);
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // Rules: torch/distributed/fsdp/_runtime_utils.py and _flat_param.py of PyTorch 2.15, checked against recorded traces.
 #include <algorithm>
 
+#include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
@@ -18,9 +19,9 @@ constexpr std::int32_t kPreUnshardStream = 1, kUnshardStream = 2, kPostBackwardS
 struct FlatBlocks {
   const FsdpUnit* of;
   const FlatParameter* flat;
-  std::int32_t there = 0, cast = 0, whole = 0;  // the shard on the GPU and in param_dtype, and what is gathered of it
-  std::int32_t gradient = 0, more = 0;          // as autograd makes it of the parameters', and one that is added to it
-  std::int32_t converted = 0, padded = 0;       // the same in reduce_dtype, and as the ranks divide it
+  std::int32_t there = 0, cast = 0, whole = 0;   // the shard on the GPU and in param_dtype, and what is gathered of it
+  std::int32_t gradient = 0, more = 0;           // as autograd makes it of the parameters', and one that is added to it
+  std::int32_t converted = 0, padded = 0;        // the same in reduce_dtype, and as the ranks divide it
   std::int32_t low = 0, reduced = 0, added = 0;  // the rank's part, in reduce_dtype; as it is stored; added to that
   std::vector<std::int32_t> zeros;               // gradients of the paddings
   struct Sum {
@@ -31,6 +32,18 @@ struct FlatBlocks {
   bool is_root() const { return of->path.empty(); }
 };
 
+// What is not compared: frozen parameters, and those that get no gradient.
+void refuse_without_gradient(const Graph& graph, const Schedule& schedule) {
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    const ParameterTensor& p = graph.parameters[i];
+    if (gradient_place(schedule, static_cast<std::int32_t>(i)) != kNone) continue;
+    throw Error("FSDP1 is planned where every parameter gets a gradient, and " +
+                    std::string(graph.layers[index(p.layer)].name) + (p.trainable ? " gets none" : " is frozen"),
+                ErrorKind::usage)
+        .help("leave out version=1, which plans FSDP2; gpuplan shadow --gpus N runs the script itself");
+  }
+}
+
 class Fsdp1Writer {
  public:
   Fsdp1Writer(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy, const RunConfig& run)
@@ -40,10 +53,11 @@ class Fsdp1Writer {
         run_(run),
         units_(fsdp_units(graph, schedule_, strategy)),
         flat_(flat_parameters(graph, units_, strategy, run)) {
+    refuse_without_gradient(graph, schedule_);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       FlatBlocks& b = blocks_.emplace_back(&units_[u], &flat_[u]);
-      for (std::int32_t* slot : {&b.there, &b.cast, &b.whole, &b.gradient, &b.more, &b.converted, &b.padded, &b.low,
-                                 &b.reduced, &b.added})
+      for (std::int32_t* slot :
+           {&b.there, &b.cast, &b.whole, &b.gradient, &b.more, &b.converted, &b.padded, &b.low, &b.reduced, &b.added})
         *slot = writer_.new_slot();
       for (std::size_t i = 0; i < flat_[u].paddings.size(); ++i) b.zeros.push_back(writer_.new_slot());
       for (const SummedGradient& sum : summed_gradients(schedule_, flat_[u]))
@@ -61,8 +75,8 @@ class Fsdp1Writer {
     if (several) pass(MicroBatch::last, 1, {.adds = true, .reduces = true});
     if (!strategy_.flat->original_parameters) writer_.memory().zero_grad = writer_.written([&] { zero_gradients(); });
     // FullyShardedDataParallel.clip_grad_norm_ keeps a zero for ranks that have no gradient (_zero_scalar).
-    writer_.memory().first_clip = writer_.written(
-        [&] { writer_.allocate(writer_.new_slot(), size_of(DType::fp32), Category::gradients); });
+    writer_.memory().first_clip =
+        writer_.written([&] { writer_.allocate(writer_.new_slot(), size_of(DType::fp32), Category::gradients); });
     return writer_.finish();
   }
 
@@ -132,8 +146,7 @@ class Fsdp1Writer {
     });
   }
   void prepare(const FlatBlocks& b) {
-    if (casts(b))
-      writer_.allocate(b.cast, shard_bytes(b, b.flat->computed), Category::parameters, kPreUnshardStream);
+    if (casts(b)) writer_.allocate(b.cast, shard_bytes(b, b.flat->computed), Category::parameters, kPreUnshardStream);
     if (!strategy_.offloads) return;
     writer_.allocate(b.there, shard_bytes(b, b.flat->stored), Category::parameters, kPreUnshardStream);
     if (casts(b)) writer_.free(b.there);
@@ -201,8 +214,7 @@ class Fsdp1Writer {
       const FsdpUnit& through = *blocks_[gathers_ahead() ? u - 1 : u].of;
       writer_.at(Phase::backward, through.backward.end, [&] { after_backward(u); });
     }
-    if (!is_empty(blocks_[0]))
-      writer_.at(Phase::backward, blocks_[0].of->backward.end, [&] { after_backward(0); });
+    if (!is_empty(blocks_[0])) writer_.at(Phase::backward, blocks_[0].of->backward.end, [&] { after_backward(0); });
     if (strategy_.offloads) writer_.at(Phase::backward, end, [&] { zero_gradients(); });
   }
 
@@ -214,7 +226,8 @@ class Fsdp1Writer {
     const FlatBlocks& b = blocks_[unit];
     const bool sums = pass_.adds && (strategy_.reduces_last || !shares());  // with what is whole
     for (std::size_t i = 0; i < b.zeros.size(); ++i)
-      writer_.allocate(b.zeros[i], b.flat->paddings[i] * size_of(b.flat->computed), Category::gradients, kUnshardStream);
+      writer_.allocate(b.zeros[i], b.flat->paddings[i] * size_of(b.flat->computed), Category::gradients,
+                       kUnshardStream);
     writer_.allocate(sums ? b.more : b.gradient, b.flat->elements * size_of(b.flat->computed), Category::gradients,
                      kUnshardStream);
     for (const std::int32_t zeros : b.zeros) writer_.free(zeros);
@@ -277,7 +290,10 @@ class Fsdp1Writer {
       writer_.free_later(b.low);
     else
       writer_.free(b.low);
-    if (adds) writer_.free(b.added);
+    if (adds && sums && !restores)  // the sum's stream has used it
+      writer_.free_later(b.added);
+    else if (adds)
+      writer_.free(b.added);
     writer_.free(b.padded);
     writer_.free(b.converted);
     writer_.free_later(b.gradient);

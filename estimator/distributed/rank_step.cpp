@@ -57,15 +57,16 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     computed.precision = *strategy.param_type;
     computed.converts_adapters = true;
     if (!strategy.reduce_type)
-      strategy.reduce_type =
-          run.pytorch >= kReducesAsKept && !strategy.flat ? run.precision : *strategy.param_type;
+      strategy.reduce_type = run.pytorch >= kReducesAsKept && !strategy.flat ? run.precision : *strategy.param_type;
   }
-  if (strategy.flat && strategy.flat->buffer_type) computed.buffer_type = computed.cast_buffers = strategy.flat->buffer_type;
+  if (strategy.flat && strategy.flat->buffer_type)
+    computed.buffer_type = computed.cast_buffers = strategy.flat->buffer_type;
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate && !strategy.flat) computed.returned_loss = strategy.param_type;
   if (strategy.as_accelerate && strategy.flat) computed.autocast = strategy.param_type;  // prepare_model(): native_amp
-  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
+  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last &&
+                    (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {

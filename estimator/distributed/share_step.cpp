@@ -152,6 +152,11 @@ void share_model(RankStep& step) {
 void share_states(RankStep& step) {
   const Strategy& strategy = step.strategy;
   step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
+  if (strategy.flat) {
+    const StateBytes held = flat_states(flat_parameters(step.graph, step.units, strategy, step.run));
+    step.states.parameters = held.parameters;
+    step.states.gradients = held.gradients;
+  }
   const SteppedShare stepped = stepped_by(step.graph, step.schedule(), step.run, strategy);
   RunConfig stepping = step.run;
   if (runs_deepspeed(step)) stepping.clip_grad_norm = false;  // a factor of the flat gradient

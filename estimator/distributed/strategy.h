@@ -76,9 +76,9 @@ struct FlatSettings {
 struct Strategy {
   DataParallel data = DataParallel::none;
   std::optional<FlatSettings> flat;  // of DataParallel::fsdp: it is FSDP1 then
-  std::int64_t gpus = 1;      // in all: data * tensor * pipeline
-  std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
-  std::int64_t pipeline = 1;  // ranks that have other stages each
+  std::int64_t gpus = 1;             // in all: data * tensor * pipeline
+  std::int64_t tensor = 1;           // Megatron's tensor parallelism within a layer
+  std::int64_t pipeline = 1;         // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
   /// many times as many (token, expert) pairs the rank is sent as it sends.
   std::int64_t experts = 1;

@@ -216,7 +216,7 @@ class AccelerateReader {
           .help("--fsdp wrap=GLOB says which blocks are wrapped");
     if (precision_ == "fp16")
       refuse(root_, "mixed_precision", "FSDP in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
-    std::string words = version == "1"                                        ? words_of_flat(fsdp)
+    std::string words = version == "1"                                      ? words_of_flat(fsdp)
                         : flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true"
                                                                             : "reshard=false";
     if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
@@ -251,18 +251,18 @@ class AccelerateReader {
                                                          {"2", "grad-op"},
                                                          {"3", "none"},
                                                          {"4", "hybrid"}});
-    const std::string prefetch =
-        choose_at<std::string>(fsdp, "fsdp_backward_prefetch",
-                               text_at(fsdp, "fsdp_backward_prefetch",
-                                       text_at(fsdp, "fsdp_backward_prefetch_policy", "NO_PREFETCH")),
-                               {{"BACKWARD_PRE", "pre"}, {"BACKWARD_POST", "post"}, {"NO_PREFETCH", "none"}});
+    const std::string prefetch = choose_at<std::string>(
+        fsdp, "fsdp_backward_prefetch",
+        text_at(fsdp, "fsdp_backward_prefetch", text_at(fsdp, "fsdp_backward_prefetch_policy", "NO_PREFETCH")),
+        {{"BACKWARD_PRE", "pre"}, {"BACKWARD_POST", "post"}, {"NO_PREFETCH", "none"}});
     const bool efficient = flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
     const bool sends = flag_at(fsdp, "fsdp_sync_module_states", true);
     if (efficient && !sends)
-      refuse(fsdp, "fsdp_sync_module_states",
-             "Accelerate refuses it: \"When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to "
-             "`True`\"",
-             "fsdp_sync_module_states: true");
+      refuse(
+          fsdp, "fsdp_sync_module_states",
+          "Accelerate refuses it: \"When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to "
+          "`True`\"",
+          "fsdp_sync_module_states: true");
     std::string words = "version=1,strategy=" + sharding + ",prefetch=" + prefetch;
     if (flag_at(fsdp, "fsdp_use_orig_params", true)) words += ",orig-params=true";
     if (flag_at(fsdp, "fsdp_forward_prefetch", false)) words += ",forward-prefetch=true";

@@ -100,8 +100,7 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   for (const auto& [key, value] : pairs_of(o.fsdp)) {
     const Word word = word_of(key);
     if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
-    if (std::ranges::find(given, word) != given.end())
-      throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
+    if (std::ranges::find(given, word) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
     given.push_back(word);
     const auto type = [&] {
       return choose<DType>("--fsdp " + key, value,
@@ -126,8 +125,8 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
         break;
       case Word::original: flat.original_parameters = is_true(key, value); break;
       case Word::prefetch:
-        flat.prefetch = choose<Prefetch>("--fsdp prefetch", value,
-                                         {{"pre", Prefetch::before}, {"post", Prefetch::after}, {"none", Prefetch::none}});
+        flat.prefetch = choose<Prefetch>(
+            "--fsdp prefetch", value, {{"pre", Prefetch::before}, {"post", Prefetch::after}, {"none", Prefetch::none}});
         break;
       case Word::ahead: flat.gathers_ahead = is_true(key, value); break;
       case Word::offload: s.offloads = is_true(key, value); break;
