@@ -52,6 +52,9 @@ void refuse_flat(const RunConfig& run, const Strategy& strategy) {
     refuse(strategy.reduces_last ? "no_sync() is not planned with FSDP1 that offloads"
                                  : "FSDP1 that offloads does not add up gradients of micro-batches without no_sync()",
            "leave out offload=true, or --micro-batches; --fsdp without version=1 plans FSDP2's offloading");
+  if (run.like != Like::pytorch || run.zero_grad == ZeroGrad::backward)
+    refuse("FSDP1 was compared in a loop of PyTorch, and as Accelerate applies it",
+           "leave out --like and --zero-grad, or version=1, which plans FSDP2");
   if (run.scales_gradients())
     refuse("FSDP1 wants a ShardedGradScaler for --amp fp16, which is not planned", "--amp bf16");
   if (run.weights != WeightFormat::as_computed)

@@ -35,6 +35,10 @@ void mark_partial_gradients(Graph& graph, std::int64_t tensor_ranks) {
 // type: "Expected running_mean to have type BFloat16 but got Float".
 void refuse_batch_norm(const Graph& graph, const RunConfig& computed, const Strategy& strategy) {
   const auto norm = std::ranges::find_if(graph.layers, [](const Layer& l) { return l.type.starts_with("BatchNorm"); });
+  if (norm != graph.layers.end() && strategy.flat && strategy.param_type)
+    throw Error("under this policy FSDP1 wraps " + norm->name + " by itself, in fp32, which is not planned",
+                ErrorKind::usage)
+        .help("leave out param=");
   if (norm == graph.layers.end() || !computed.buffer_type || computed.precision == *computed.buffer_type) return;
   const bool policy = strategy.data == DataParallel::fsdp;
   throw Error("PyTorch refuses " + norm->name + " under " +

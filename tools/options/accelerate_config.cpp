@@ -9,6 +9,8 @@
 #include "estimator/base/error.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/yaml.h"
+#include "tools/options/accelerate_flat.h"
+#include "tools/options/accelerate_values.h"
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
@@ -47,41 +49,6 @@ void expect_cluster_keys(const YamlNode& root) {
                "tpu_use_cluster",
                "tpu_use_sudo",
                "use_cpu"});
-}
-
-std::string text_of(const YamlNode& node, std::string_view key) {
-  if (node.kind != YamlNode::Kind::scalar)
-    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
-  return node.text;
-}
-std::string text_at(const YamlNode& map, std::string_view key, std::string otherwise = "") {
-  const YamlNode* const node = map.find(key);
-  return node == nullptr || node->kind == YamlNode::Kind::null ? std::move(otherwise) : text_of(*node, key);
-}
-
-// As text: the questionnaire writes "true" and 'FULL_SHARD' alike.
-bool flag_at(const YamlNode& map, std::string_view key, bool otherwise) {
-  const std::string text = text_at(map, key);
-  if (text.empty()) return otherwise;
-  if (text == "true" || text == "True") return true;
-  if (text == "false" || text == "False") return false;
-  throw Error(std::string(key) + " is true or false, not " + text).at(map.find(key)->mark);
-}
-
-[[noreturn]] void refuse(const YamlNode& map, std::string_view key, std::string message, std::string help) {
-  Error error(std::move(message));
-  error.at(map.find(key)->mark).help(std::move(help));
-  throw error;
-}
-
-template <class T>
-T choose_at(const YamlNode& map, std::string_view key, const std::string& text, const Choices<T>& choices) {
-  try {
-    return choose<T>(key, text, choices);
-  } catch (Error& error) {
-    if (map.find(key) != nullptr) error.at(map.find(key)->mark);
-    throw;
-  }
 }
 
 class AccelerateReader {
@@ -231,43 +198,6 @@ class AccelerateReader {
       set("--checkpoint", run_.checkpoint, "block", *fsdp.find("fsdp_activation_checkpointing"));
     several_.as_accelerate = true;
     several_.moves_units = version == "2" && !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
-  }
-
-  // FullyShardedDataParallelPlugin (accelerate/utils/dataclasses.py) with what accelerate launch says where the file
-  // does not (commands/launch.py).
-  std::string words_of_flat(const YamlNode& fsdp) const {
-    const std::string after_forward = text_at(fsdp, "fsdp_reshard_after_forward", "FULL_SHARD");
-    const std::string strategy = text_at(fsdp, "fsdp_sharding_strategy", "FULL_SHARD");
-    if (fsdp.find("fsdp_sharding_strategy") == nullptr && after_forward != "FULL_SHARD" && after_forward != "true")
-      refuse(fsdp, "fsdp_reshard_after_forward",
-             "accelerate launch says FULL_SHARD to FSDP1 whatever fsdp_reshard_after_forward is",
-             "fsdp_sharding_strategy: " + after_forward);
-    const std::string sharding = choose_at<std::string>(fsdp, "fsdp_sharding_strategy", strategy,
-                                                        {{"FULL_SHARD", "full"},
-                                                         {"SHARD_GRAD_OP", "grad-op"},
-                                                         {"NO_SHARD", "none"},
-                                                         {"HYBRID_SHARD", "hybrid"},
-                                                         {"1", "full"},
-                                                         {"2", "grad-op"},
-                                                         {"3", "none"},
-                                                         {"4", "hybrid"}});
-    const std::string prefetch = choose_at<std::string>(
-        fsdp, "fsdp_backward_prefetch",
-        text_at(fsdp, "fsdp_backward_prefetch", text_at(fsdp, "fsdp_backward_prefetch_policy", "NO_PREFETCH")),
-        {{"BACKWARD_PRE", "pre"}, {"BACKWARD_POST", "post"}, {"NO_PREFETCH", "none"}});
-    const bool efficient = flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
-    const bool sends = flag_at(fsdp, "fsdp_sync_module_states", true);
-    if (efficient && !sends)
-      refuse(
-          fsdp, "fsdp_sync_module_states",
-          "Accelerate refuses it: \"When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to "
-          "`True`\"",
-          "fsdp_sync_module_states: true");
-    std::string words = "version=1,strategy=" + sharding + ",prefetch=" + prefetch;
-    if (flag_at(fsdp, "fsdp_use_orig_params", true)) words += ",orig-params=true";
-    if (flag_at(fsdp, "fsdp_forward_prefetch", false)) words += ",forward-prefetch=true";
-    if (sends) words += ",sync-states=true";
-    return words;
   }
 
   void read_deepspeed_section() {
