@@ -23,12 +23,12 @@ struct FlatBlocks {
   std::int32_t gradient = 0, more = 0;           // as autograd makes it of the parameters', and one that is added to it
   std::int32_t converted = 0, padded = 0;        // the same in reduce_dtype, and as the ranks divide it
   std::int32_t low = 0, reduced = 0, added = 0;  // the rank's part, in reduce_dtype; as it is stored; added to that
-  std::vector<std::int32_t> zeros;               // gradients of the paddings
+  std::vector<std::int32_t> zeros{};             // gradients of the paddings
   struct Sum {
     std::int32_t slot, step;
     std::int64_t bytes;
   };
-  std::vector<Sum> sums;  // of the gradients of parameters that are used more than once
+  std::vector<Sum> sums{};  // of the gradients of parameters that are used more than once
   bool is_root() const { return of->path.empty(); }
 };
 
@@ -55,7 +55,7 @@ class Fsdp1Writer {
         flat_(flat_parameters(graph, units_, strategy, run)) {
     refuse_without_gradient(graph, schedule_);
     for (std::size_t u = 0; u < units_.size(); ++u) {
-      FlatBlocks& b = blocks_.emplace_back(&units_[u], &flat_[u]);
+      FlatBlocks& b = blocks_.emplace_back(FlatBlocks{.of = &units_[u], .flat = &flat_[u]});
       for (std::int32_t* slot :
            {&b.there, &b.cast, &b.whole, &b.gradient, &b.more, &b.converted, &b.padded, &b.low, &b.reduced, &b.added})
         *slot = writer_.new_slot();

@@ -97,7 +97,8 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   std::vector<Word> given;
   Sharding sharding = Sharding::full;
   std::int64_t replicas = 0;
-  for (const auto& [key, value] : pairs_of(o.fsdp)) {
+  for (const auto& pair : pairs_of(o.fsdp)) {
+    const std::string &key = pair.first, &value = pair.second;
     const Word word = word_of(key);
     if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
     if (std::ranges::find(given, word) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
