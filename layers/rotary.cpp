@@ -19,6 +19,7 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
   const Shape p = b.shape(positions);
   const std::int64_t half = b.shape(inverse_frequency)[0];
   const TensorId as_real = b.cast(positions, DType::fp32);
+  inverse_frequency = b.cast(inverse_frequency, DType::fp32);
   const Shape out{p[0], p[1], half};
   TensorId result = kNone;
   if (b.before(kTransformers5)) {
@@ -42,9 +43,10 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
   constexpr std::int64_t kBlockElements = 128;  // 512 bytes
   const std::int64_t charged = round_up(count, kBlockElements);
   const Initial values{Initial::frequencies, b.real("base")};
-  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32, values);
+  const DType type = b.run().cast_buffers.value_or(DType::fp32);
+  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, type, values);
   ModelBuilder(b).constructor_temporary({b.before(kTransformers5) ? checked_mul(2, charged) : charged}, DType::fp32);
-  return b.buffer("inv_freq", {count}, DType::fp32, values);
+  return b.buffer("inv_freq", {count}, type, values);
 }
 
 TensorId table(LayerBuilder& b, Operator function, TensorId angle) {

@@ -133,6 +133,9 @@ class CollectivePrograms {
     if (memory_ != nullptr && stage < memory_->stages.size()) run(memory_->stages[stage].*events);
   }
 
+  void begin_first_clip() {
+    if (memory_ != nullptr) run(memory_->first_clip);
+  }
   void begin_optimizer() {
     if (memory_ != nullptr) run(memory_->before_optimizer);
   }

@@ -218,6 +218,7 @@ class TrainingLoop {
     const OptimizerWork& work = loop_.rank->optimizer;
     loop_.phase = Phase::clip;
     if ((loop_.rank->run.clip_grad_norm && !collectives_.clips_within_step()) || !work.clip.events.empty()) {
+      if (i == 0) collectives_.begin_first_clip();
       optimizer_.run(work.clip, OptimizerPart::clip);
       optimizer_.run_unobserved(work.trainer.clipped);
       record(Phase::clip);

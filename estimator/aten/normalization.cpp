@@ -89,6 +89,8 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
 
 TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, TensorId bias, double eps) {
   x = b.autocast_fp32(x);
+  weight = b.autocast_fp32(weight);
+  bias = b.autocast_fp32(bias);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const std::int64_t columns = columns_of(shape, dimensions);
@@ -107,7 +109,10 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
 }
 
 TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, double eps) {
-  if (!b.before(kFusedRmsNorm)) return fused_rms_norm(b, b.autocast_fp32(x), dimensions, weight, eps);
+  if (!b.before(kFusedRmsNorm)) {
+    x = b.autocast_fp32(x);
+    return fused_rms_norm(b, x, dimensions, b.autocast_fp32(weight), eps);
+  }
   const DType dtype = b.dtype(x);
   const TensorId wide = b.cast(x, accumulate_type(dtype));
   unsigned mask = 0;

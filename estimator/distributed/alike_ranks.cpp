@@ -7,6 +7,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/flat_parameters.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
@@ -38,6 +39,20 @@ Sizes part_sizes(const Graph& graph, const Strategy& strategy, std::int64_t rank
   return sizes;
 }
 
+// With use_orig_params the optimizer steps what the rank has of each parameter; flat parameters differ while they are
+// made.
+Sizes flat_sizes(std::span<const FlatParameter> flat, const Strategy& strategy, std::int64_t rank) {
+  Strategy of_rank = strategy;
+  of_rank.rank = rank;
+  Sizes sizes;
+  for (const FlatParameter& f : flat) {
+    sizes.push_back(own_elements(f, of_rank.shard()));
+    for (const FlatParameter::Within& w : f.parameters)
+      if (strategy.flat->original_parameters) sizes.push_back(own_elements(f, w, of_rank.shard()));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, const Strategy& strategy) {
@@ -48,9 +63,12 @@ std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, co
     dimensions.emplace(is_of_experts(graph, p), shape.rank() == 0 ? 1 : shape[0]);
     if (p.trainable) elements.push_back(shape.elements());
   }
+  std::vector<FlatParameter> flat;
+  if (strategy.flat) flat = flat_parameters(graph, fsdp_units(graph, Schedule{}, strategy), strategy, run);
   const auto parts_of = [&](std::int64_t rank) -> Sizes {
     switch (strategy.data) {
-      case DataParallel::fsdp: return shard_rows(dimensions, strategy, rank);
+      case DataParallel::fsdp:
+        return strategy.flat ? flat_sizes(flat, strategy, rank) : shard_rows(dimensions, strategy, rank);
       case DataParallel::zero1: {
         Sizes owned;
         for (const std::int32_t p : parameters_of_rank(elements, strategy.ranks(), rank))

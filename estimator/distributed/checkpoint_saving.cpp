@@ -21,6 +21,7 @@ void refuse_what_was_not_recorded(const RankStep& step) {
   if (step.run.first_step)
     throw refused("--step first", "a checkpoint is saved after the steady step: leave out --step");
   if (s.is_deepspeed()) throw refused("what DeepSpeed saves", "gpuplan shadow runs save_checkpoint() itself");
+  if (s.flat) throw refused("what FSDP1 saves", "gpuplan shadow runs state_dict() itself; FSDP2 is planned");
   if (step.run.save == SavedCheckpoint::sharded) return;
   const std::string shards = "--save sharded has each rank save its own";
   if (s.tensor > 1) throw refused("a full checkpoint of --tp", shards);

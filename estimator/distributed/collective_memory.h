@@ -50,6 +50,7 @@ struct CollectiveMemory {
   std::vector<CollectiveEvent> events;
   /// While the model is made: when so many of Graph::model_storage are there. Ascending.
   std::vector<CollectivePoint> construction;
+  Range first_clip;  // before gradients are clipped for the first time
   /// Before and after the optimizer of a step.
   Range before_optimizer, after_optimizer;
   /// At the beginning of the second forward (DDP makes its buckets anew then).

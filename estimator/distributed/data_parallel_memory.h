@@ -1,5 +1,5 @@
-// What DistributedDataParallel and FSDP2 allocate on one rank in addition to the operations of a step, and at which
-// point of the schedule. Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
+// What DistributedDataParallel, FSDP2 and FSDP1 allocate on one rank in addition to the operations of a step, and at
+// which point of the schedule. Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
 // torch/distributed/fsdp/_fully_shard/*.py of PyTorch 2.15, checked against recorded traces.
 #pragma once
 
@@ -42,5 +42,10 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
 /// MicroBatchSchedules'.
 CollectiveMemory fsdp_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
                              const RunConfig& run, const Gpu& gpu);
+
+/// FSDP1: each module's parameters are one flat parameter, which is gathered before the module runs into memory that is
+/// given back after it, and of which autograd makes one gradient when it has those of all of them.
+CollectiveMemory fsdp1_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
+                              const RunConfig& run);
 
 }  // namespace gpuplan

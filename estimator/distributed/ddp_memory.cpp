@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/broadcast.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/ddp_buckets.h"
@@ -11,23 +12,6 @@
 
 namespace gpuplan {
 namespace {
-
-// torch/csrc/distributed/c10d/comm.cpp, broadcast_coalesced: tensors are copied into flat ones of up to so many bytes,
-// two of which are under way at a time.
-constexpr std::int64_t kBroadcastBytes = std::int64_t{250} << 20;
-constexpr std::size_t kBroadcastsAtOnce = 2;
-
-void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize> tensors) {
-  std::vector<std::int32_t> under_way;
-  for (const DdpBucket& bucket : ddp_buckets(tensors, kBroadcastBytes, kBroadcastBytes)) {
-    under_way.push_back(writer.new_slot());
-    writer.allocate(under_way.back(), bucket.bytes, Category::gradients);
-    if (under_way.size() < kBroadcastsAtOnce) continue;
-    writer.free(under_way.front());
-    under_way.erase(under_way.begin());
-  }
-  for (const std::int32_t slot : under_way) writer.free(slot);
-}
 
 GradientSize size_of_tensor(const Graph& graph, TensorId t) {
   return {graph.tensor(t).shape.elements(), graph.tensor(t).dtype};

@@ -5,6 +5,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/flat_parameters.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
@@ -151,6 +152,10 @@ DType type_of(const Graph& graph, std::int32_t parameter) {
 
 std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Strategy& strategy) {
   const std::int64_t ranks = strategy.group(unit.of_experts).ranks;
+  if (strategy.flat) {
+    const FlatParameter flat = flat_layout(graph, unit, strategy);
+    return ranks == 1 ? 0 : ranks * flat.shard_elements * size_of(flat.computed);
+  }
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters) bytes += padded_elements(graph, p, ranks) * size_of(type_of(graph, p));
   return bytes;
@@ -158,6 +163,10 @@ std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, const Stra
 
 std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit,
                            const Strategy& strategy) {
+  if (strategy.flat) {
+    const FlatParameter flat = flat_layout(graph, unit, strategy);
+    return strategy.shards() * flat.shard_elements * size_of(flat.reduced);
+  }
   std::int64_t bytes = 0;
   for (const std::int32_t p : unit.parameters)
     if (gradient_place(schedule, p) != kNone)

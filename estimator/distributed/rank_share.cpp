@@ -9,6 +9,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/context_plan.h"
 #include "estimator/distributed/deepspeed_memory.h"
+#include "estimator/distributed/flat_parameters.h"
 #include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/shard_sizes.h"
 
@@ -28,7 +29,7 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
            "a mesh of HSDP is replicas x shards");
   if (strategy.reduces_last && run.micro_batches == 1 && !strategy.runs_stages())
     refuse("--fsdp sync=last says which micro-batch reduces gradients, and there is one", "--micro-batches 4");
-  if (strategy.reduces_last && strategy.reduce_type &&
+  if (strategy.reduces_last && strategy.reduce_type && !strategy.flat &&
       size_of(*strategy.reduce_type) < size_of(strategy.param_type.value_or(run.precision)))
     refuse("a reduction in a narrower type than gradients come in is not planned with --fsdp sync=last",
            "leave out sync=last, or reduce=");
@@ -36,6 +37,28 @@ void refuse_fsdp(const RunConfig& run, const Strategy& strategy) {
     refuse("offloading is not planned with weights that bitsandbytes stores", "leave out offload=true");
   if (strategy.offloads && run.scales_gradients())
     refuse("--amp fp16 scales gradients on the GPU, and CPUOffloadPolicy has them on the host", "--amp bf16");
+}
+
+// What FSDP1 was not compared with, or refuses.
+void refuse_flat(const RunConfig& run, const Strategy& strategy) {
+  if (run.pytorch != kNewestPyTorch)
+    refuse("FSDP1 is planned as PyTorch 2.15 runs it",
+           "leave out --pytorch, or version=1: --fsdp plans FSDP2 of others");
+  const bool policy = strategy.param_type || strategy.reduce_type;
+  if (strategy.shards() == 1 && policy && run.micro_batches > 1)
+    refuse("micro-batches are not planned with FSDP1's NO_SHARD and a policy of mixed precision",
+           "strategy=full, or leave out param= and reduce=");
+  if (strategy.offloads && run.micro_batches > 1)
+    refuse(strategy.reduces_last ? "no_sync() is not planned with FSDP1 that offloads"
+                                 : "FSDP1 that offloads does not add up gradients of micro-batches without no_sync()",
+           "leave out offload=true, or --micro-batches; --fsdp without version=1 plans FSDP2's offloading");
+  if (run.like != Like::pytorch || run.zero_grad == ZeroGrad::backward)
+    refuse("FSDP1 was compared in a loop of PyTorch, and as Accelerate applies it",
+           "leave out --like and --zero-grad, or version=1, which plans FSDP2");
+  if (run.scales_gradients())
+    refuse("FSDP1 wants a ShardedGradScaler for --amp fp16, which is not planned", "--amp bf16");
+  if (run.weights != WeightFormat::as_computed)
+    refuse("stored weights are not planned with FSDP1", "leave out version=1, which plans FSDP2, or --weights");
 }
 
 // What transformers' expert parallelism was not compared with, or refuses.
@@ -101,6 +124,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
   if (fsdp) refuse_fsdp(run, strategy);
+  if (strategy.flat) refuse_flat(run, strategy);
   if (strategy.experts > 1) refuse_experts(run, strategy);
   if (strategy.context > 1) refuse_context(run, strategy);
   if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
@@ -167,6 +191,9 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const RunC
     s.schedule.with_gradient.clear();
     s.graph.parameters.resize(parts.size());  // there are as many that are trained, or more
     for (std::size_t i = 0; i < parts.size(); ++i) becomes(i, parts[i]);
+  } else if (strategy.flat) {
+    step_flat_parameters(s.graph, s.schedule,
+                         flat_parameters(graph, fsdp_units(graph, schedule, strategy), strategy, run), strategy);
   } else if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (ParameterTensor& p : s.graph.parameters) {
       p.partial_elements = 0;  // it is summed before it is reduced

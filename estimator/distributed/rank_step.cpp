@@ -39,6 +39,10 @@ void mark_partial_gradients(Graph& graph, const RunConfig& run) {
 // type: "Expected running_mean to have type BFloat16 but got Float".
 void refuse_batch_norm(const Graph& graph, const RunConfig& computed, const Strategy& strategy) {
   const auto norm = std::ranges::find_if(graph.layers, [](const Layer& l) { return l.type.starts_with("BatchNorm"); });
+  if (norm != graph.layers.end() && strategy.flat && strategy.param_type)
+    throw Error("under this policy FSDP1 wraps " + norm->name + " by itself, in fp32, which is not planned",
+                ErrorKind::usage)
+        .help("leave out param=");
   if (norm == graph.layers.end() || !computed.buffer_type || computed.precision == *computed.buffer_type) return;
   const bool policy = strategy.data == DataParallel::fsdp;
   throw Error("PyTorch refuses " + norm->name + " under " +
@@ -61,15 +65,18 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
     computed.precision = *strategy.param_type;
     computed.converts_adapters = true;
     if (!strategy.reduce_type)
-      strategy.reduce_type = run.pytorch >= kReducesAsKept ? run.precision : *strategy.param_type;
+      strategy.reduce_type = run.pytorch >= kReducesAsKept && !strategy.flat ? run.precision : *strategy.param_type;
   }
   if (run.tensor_plan.sequence && strategy.data == DataParallel::fsdp)
     computed.norm_gradient_type = strategy.reduce_type;
+  if (strategy.flat && strategy.flat->buffer_type)
+    computed.buffer_type = computed.cast_buffers = strategy.flat->buffer_type;
   computed.copies_outputs = strategy.find_unused_parameters;
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
-  if (strategy.as_accelerate) computed.returned_loss = strategy.param_type;
-  const bool sums =
-      strategy.data == DataParallel::fsdp && strategy.reduces_last && (run.micro_batches > 1 || strategy.runs_stages());
+  if (strategy.as_accelerate && !strategy.flat) computed.returned_loss = strategy.param_type;
+  if (strategy.as_accelerate && strategy.flat) computed.autocast = strategy.param_type;  // prepare_model(): native_amp
+  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last &&
+                    (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
@@ -89,6 +96,7 @@ bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   if (strategy.data == DataParallel::zero2) return computed.in_engine && strategy.partitions_gradients;
   if (strategy.data == DataParallel::zero3) return computed.in_engine;
   if (strategy.data != DataParallel::fsdp) return false;
+  if (strategy.flat) return true;
   const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;
   return !strategy.reduces_last || (converted && !computed.gradient_type);
 }

@@ -9,6 +9,8 @@
 #include "estimator/distributed/data_parallel_memory.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
+#include "estimator/distributed/flat_parameters.h"
+#include "estimator/distributed/fsdp1_construction.h"
 #include "estimator/distributed/fsdp_construction.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
@@ -91,6 +93,15 @@ void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& st
   }
 }
 
+// What FSDP1's events allocate instead, on other streams or in other types.
+void leave_to_events(const RankStep& step, std::vector<Schedule>& micro_batches) {
+  for (const TensorId t : cast_buffers(step.graph, step.strategy))
+    for (Schedule& s : micro_batches) s.buffers[index(step.graph.tensor(t).buffer)].bytes = 0;
+  for (const FlatParameter& flat : flat_parameters(step.graph, step.units, step.strategy, step.run))
+    for (Schedule& s : micro_batches)
+      for (const SummedGradient& sum : summed_gradients(s, flat)) s.buffers[index(sum.gradient)].bytes = 0;
+}
+
 bool runs_deepspeed(const RankStep& step) {
   return step.strategy.is_deepspeed() && !by_definition(step.run, step.strategy);
 }
@@ -112,9 +123,15 @@ void share_model(RankStep& step) {
                           [&](TensorId t) { return std::ranges::find(adapters, t) == adapters.end(); });
   if (strategy.data == DataParallel::fsdp) {
     step.units = fsdp_units(step.graph, step.micro_batches.schedules.back(), strategy);
-    if (strategy.moves_units) order_by_unit(step.graph, step.units, strategy);
-    step.collectives = fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
-    if (loaded)
+    if (strategy.flat)
+      order_by_depth(step.graph, step.units);
+    else if (strategy.moves_units)
+      order_by_unit(step.graph, step.units, strategy);
+    step.collectives = strategy.flat
+                           ? fsdp1_memory(step.graph, step.micro_batches.schedules, strategy, step.run)
+                           : fsdp_memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
+    if (strategy.flat) leave_to_events(step, step.micro_batches.schedules);
+    if (loaded || strategy.flat)
       load_as_stored(step.graph, step.run, strategy, step.micro_batches.schedules);
     else
       keep_shards(step.graph, step.run, strategy, step.micro_batches.schedules);
@@ -135,6 +152,11 @@ void share_model(RankStep& step) {
 void share_states(RankStep& step) {
   const Strategy& strategy = step.strategy;
   step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
+  if (strategy.flat) {
+    const StateBytes held = flat_states(flat_parameters(step.graph, step.units, strategy, step.run));
+    step.states.parameters = held.parameters;
+    step.states.gradients = held.gradients;
+  }
   const SteppedShare stepped = stepped_by(step.graph, step.schedule(), step.run, strategy);
   RunConfig stepping = step.run;
   if (runs_deepspeed(step)) stepping.clip_grad_norm = false;  // a factor of the flat gradient

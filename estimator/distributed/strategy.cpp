@@ -29,7 +29,34 @@ std::string pipeline_words(const PipelineSettings& s) {
   return words;
 }
 
+namespace {
+
+std::string flat_words(const Strategy& s) {
+  using Prefetch = FlatSettings::Prefetch;
+  std::string words = "version=1";
+  const auto add = [&](const std::string& word) { words += "," + word; };
+  const bool whole = s.shards() == 1;
+  if (!s.reshard_after_forward) add("strategy=grad-op");
+  if (whole) add("strategy=none");
+  if (s.replicas > 1 && !whole) add("strategy=hybrid,replicate=" + std::to_string(s.replicas));
+  if (s.param_type) add("param=" + std::string(name_of(*s.param_type)));
+  if (s.reduce_type) add("reduce=" + std::string(name_of(*s.reduce_type)));
+  if (s.flat->buffer_type) add("buffer=" + std::string(name_of(*s.flat->buffer_type)));
+  if (s.flat->original_parameters) add("orig-params=true");
+  if (s.flat->prefetch != Prefetch::before)
+    add(s.flat->prefetch == Prefetch::after ? "prefetch=post" : "prefetch=none");
+  if (s.flat->gathers_ahead) add("forward-prefetch=true");
+  if (s.flat->sends_states) add("sync-states=true");
+  if (!s.unit_glob.empty()) add("wrap=" + s.unit_glob);
+  if (s.offloads) add("offload=true");
+  if (s.reduces_last) add("sync=last");
+  return words;
+}
+
+}  // namespace
+
 std::string fsdp_words(const Strategy& s) {
+  if (s.flat) return flat_words(s);
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ",") + word; };
   if (s.param_type) add("param=" + std::string(name_of(*s.param_type)));

@@ -63,10 +63,22 @@ struct PipelineSettings {
   bool returns_outputs = true;       // schedule.step()'s return_outputs: of all micro-batches, until the next step
 };
 
+/// FSDP1, torch.distributed.fsdp.FullyShardedDataParallel, beside what it has in common with FSDP2: FULL_SHARD,
+/// SHARD_GRAD_OP is Strategy::reshard_after_forward = false, HYBRID_SHARD has replicas, and NO_SHARD has no others.
+struct FlatSettings {
+  enum class Prefetch : std::uint8_t { before, after, none };  // backward_prefetch: BACKWARD_PRE, BACKWARD_POST, None
+  Prefetch prefetch = Prefetch::before;
+  bool original_parameters = false;  // use_orig_params
+  bool gathers_ahead = false;        // forward_prefetch
+  bool sends_states = false;         // sync_module_states
+  std::optional<DType> buffer_type;  // MixedPrecision's buffer_dtype
+};
+
 struct Strategy {
   DataParallel data = DataParallel::none;
-  std::int64_t gpus = 1;    // in all: data * tensor * pipeline
-  std::int64_t tensor = 1;  // Megatron's tensor parallelism within a layer
+  std::optional<FlatSettings> flat;  // of DataParallel::fsdp: it is FSDP1 then
+  std::int64_t gpus = 1;             // in all: data * tensor * pipeline
+  std::int64_t tensor = 1;           // Megatron's tensor parallelism within a layer
   TensorPlan tensor_plan;
   std::int64_t pipeline = 1;  // ranks that have other stages each
   /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how

@@ -89,8 +89,10 @@ class FsdpTransfers {
     const std::int32_t of = gathers_[unit];
     if (of == kNone) return kNone;
     Transfer wait = wait_for(of, step);
-    wait.copied_bytes = list_[index(of)].bytes;
-    wait.copies = 1;
+    if (!strategy_.flat) {  // FSDP1 computes with views of what is gathered
+      wait.copied_bytes = list_[index(of)].bytes;
+      wait.copies = 1;
+    }
     gathers_[unit] = kNone;
     return add(wait);
   }

@@ -161,7 +161,7 @@ class GraphBuilder {
     if (run_.labels) keep_loss_with_output();
     std::ranges::copy(graph_.kept_in_forward, std::back_inserter(kept_));
     layers_.locals_die(kept_);
-    const bool accelerated = uses_accelerate(run_.like);  // autocast is around the model alone
+    const bool accelerated = uses_accelerate(run_.like) || run_.divides_loss;  // autocast is around the model alone
     if (!trains || accelerated) layers_.end_autocast();
     if (accelerated && run_.autocast) layers_.convert_output();
     if (trains && run_.copies_outputs) layers_.copy_outputs(in_model);

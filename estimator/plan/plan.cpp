@@ -124,11 +124,11 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   if (step.strategy.data != DataParallel::fsdp) return;
   rank.wrapped = std::ssize(step.graph.wrapped);
   warn_of_loading(step, report.warnings);
-  warn_of_padding(step, report.warnings);
+  if (!step.strategy.flat) warn_of_padding(step, report.warnings);
   if (step.strategy.experts > 1) warn_of_padded_experts(step, report.warnings);
   if (rank.wrapped == 0)
     report.warnings.emplace_back(
-        "no block is wrapped by itself, so FSDP2 gathers all parameters at once and keeps them until backward ends: "
+        "no block is wrapped by itself, so FSDP gathers all parameters at once and keeps them until backward ends: "
         "the spec repeats no block, or lists none that --wrap could name");
 }
 
@@ -136,8 +136,8 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
 // each GPU.
 void refuse_shards(const RunConfig& run, const Strategy& strategy) {
   if (strategy.data == DataParallel::none || strategy.data == DataParallel::ddp) return;
-  const bool cuts_4bit =
-      strategy.data == DataParallel::fsdp && is_bitsandbytes_4bit(run.weights) && run.lora.has_value();
+  const bool cuts_4bit = strategy.data == DataParallel::fsdp && !strategy.flat && is_bitsandbytes_4bit(run.weights) &&
+                         run.lora.has_value();
   const char* const what = is_bitsandbytes(run.weights) && !cuts_4bit ? "weights that bitsandbytes stores"
                            : run.optimizer.bitsandbytes.has_value()   ? "bitsandbytes' optimizers"
                            : run.optimizer.recorder                   ? "the state of an optimizer that was recorded"

@@ -97,7 +97,7 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
-    const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s.data));
+    const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s));
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
     const std::string ring = s.context == 1 ? data : data + dot() + "context parallel " + format_count(s.context);
     if (s.tensor == 1) return ring;
@@ -145,15 +145,17 @@ class GpusScreen : public StyledScreen {
         (s.reduce_type ? dot() + "gradients reduced in " + std::string(name_of(*s.reduce_type)) : "");
     return blocks + ends + types + kept() + (s.keeps_last_block ? dot() + "the last one kept until backward" : "") +
            (s.reshards_root ? dot() + "the root gathered again" : "") +
-           (s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"
-                           : "") +
+           (s.flat && s.shards() == 1 ? dot() + "nothing is shared (strategy=none)"
+            : s.replicas > 1 ? dot() + format_count(s.replicas) + " replicas of " + format_count(s.shards()) + " shards"
+                             : "") +
            (s.reduces_last && !rank_.stage ? dot() + "reduced with the last micro-batch" : "");
   }
   std::string kept() const {
     if (rank_.stage)
       return dot() + (rank_.strategy.reshard_after_forward ? "" : "kept, and ") +
              "reduced once all micro-batches are through";
-    return rank_.strategy.reshard_after_forward ? "" : dot() + "kept until backward (--no-reshard)";
+    if (rank_.strategy.reshard_after_forward) return "";
+    return dot() + "kept until backward (" + (rank_.strategy.flat ? "strategy=grad-op" : "--no-reshard") + ")";
   }
 
   // Ranks differ by little.
@@ -232,6 +234,8 @@ std::string_view title_of(PipelineSchedule schedule) {
                                                       "ZBV zero bubble",  "DualPipeV"};
   return titles[static_cast<std::size_t>(schedule)];
 }
+
+std::string_view title_of(const Strategy& strategy) { return strategy.flat ? "FSDP1" : title_of(strategy.data); }
 
 std::string_view title_of(DataParallel kind) {
   constexpr std::array<std::string_view, 6> titles = {"one GPU", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"};

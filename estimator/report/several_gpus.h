@@ -11,6 +11,8 @@ namespace gpuplan {
 
 /// "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"
 std::string_view title_of(DataParallel kind);
+/// The same of a strategy: "FSDP1", too.
+std::string_view title_of(const Strategy& strategy);
 /// "1F1B"
 std::string_view title_of(PipelineSchedule schedule);
 

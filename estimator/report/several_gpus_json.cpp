@@ -72,6 +72,7 @@ Json parallel_json(const Report& report) {
             {"optimizer_state", rank.states.optimizer_state}}},
           {"nccl_bytes", rank.nccl_bytes},
           {"wrapped_blocks", s.data == DataParallel::fsdp ? Json(rank.wrapped) : Json(nullptr)},
+          {"fsdp_version", s.data == DataParallel::fsdp ? Json(s.flat ? 1 : 2) : Json(nullptr)},
           {"param_type", s.param_type ? Json(name_of(*s.param_type)) : Json(nullptr)},
           {"reduce_type", s.reduce_type ? Json(name_of(*s.reduce_type)) : Json(nullptr)},
           {"tensor_ranks", s.tensor},

@@ -138,8 +138,9 @@ struct RunConfig {
   std::int64_t context_ranks = 1, context_rank = 0;
   std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
   std::optional<StageOfRun> stage;
-  DType precision = DType::fp32;     // of the whole model
-  std::optional<DType> buffer_type;  // of its floating buffers, where nothing converts them; else `precision`
+  DType precision = DType::fp32;      // of the whole model
+  std::optional<DType> buffer_type;   // of its floating buffers, where nothing converts them; else `precision`
+  std::optional<DType> cast_buffers;  // FSDP1's buffer_dtype: what all of them are before the model runs
   /// DeepSpeed's, which divides the loss by the number of micro-batches, and converts adapters with the model, unless
   /// zero.Init has made that; on the host they lie in half precision, too.
   bool in_engine = false, converts_adapters = false;

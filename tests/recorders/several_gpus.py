@@ -123,7 +123,7 @@ class Kind:
            with sequence parallelism; loss: with loss parallelism, too
     cp4:   (of fsdp2) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
-    deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
+    fsdp1: fsdp1_engine.py; deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer; with
            only3 beside block 3's q_proj)
@@ -330,6 +330,10 @@ def wrapped(name, kind, local_rank, size):
         return with_experts(name, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
+    if kind.way == "fsdp1":
+        from fsdp1_engine import wrap
+        model, blocks, batch = MODELS[name]()
+        return wrap(adapted(model, kind), blocks, kind), batch
     if "nf" in kind:
         model, blocks, batch = stored(name, kind)
     else:
@@ -390,7 +394,7 @@ def main():
         from accelerate_engine import Engine
         made, _, make_batch = stored(name, kind) if "nf" in kind else MODELS[name]()
         made = adapted(made, kind)
-        model = optimizer = Engine(made, optimizer_of(made, opt, kind), kind)
+        model = optimizer = Engine(made, lambda model: optimizer_of(model, opt, kind), kind)
         built = stat("current")
     elif kind.way == "deepspeed":
         from deepspeed_engine import Engine, made_partitioned
@@ -430,10 +434,10 @@ def main():
         context = Context(kind.number("cp"), kind.number("tp"))
 
     def pass_over(number, last):
-        if "nosync" in kind:
+        if "nosync" in kind and kind.way != "fsdp1":
             model.set_requires_gradient_sync(last)
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
-        waits = kind.way in ("ddp", "zero1") and not last
+        waits = not last and (kind.way in ("ddp", "zero1") or (kind.way == "fsdp1" and "nosync" in kind))
         given = context.batch(x, y) if "cp" in kind else {"input_ids": x, "labels": y}
         with context.cut(given) if "cp" in kind else loss_parallel() if "loss" in kind else contextlib.nullcontext():
             pass_over_given(x, y, given, waits, last)
@@ -471,7 +475,7 @@ def main():
             for number in range(micro_batches):
                 pass_over(number, number + 1 == micro_batches)
         if "clip" in kind and kind.way != "deepspeed":
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            model.clip_grad_norm_(1.0) if kind.way == "fsdp1" or "fsdp" in kind else nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             meter("clip")
         optimizer.step()
         meter("optimizer")

@@ -905,6 +905,17 @@ acc=tests/parallel/accelerate/fsdp2.yaml
 expect 0 'rank [0-9] of 8, which needs the most · batch 1 each, 8 in total' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate $acc
 expect 0 'the embedding and the head, too, as Accelerate' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate $acc
 expect 0 'DeepSpeed ZeRO-3 · rank 0 of 8' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate tests/parallel/accelerate/zero3.yaml
+expect 0 '^  FSDP1 · rank [0-9] of 8, which needs the most ' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate tests/parallel/accelerate/fsdp1.yaml
+flat='zoo:gpt2 --batch 16 --gpus 8 --opt adamw --gpu h100 --rank 0 --fsdp version=1'
+expect 0 'in bf16 · gradients reduced in fp32 · kept until backward .strategy=grad-op' $flat,strategy=grad-op,param=bf16,reduce=fp32
+expect 0 'nothing is shared .strategy=none' $flat,strategy=none
+expect 0 '2 replicas of 4 shards' $flat,strategy=hybrid,replicate=2
+expect 2 'is frozen' $flat,orig-params=true --lora r=8
+expect 2 'as PyTorch 2.15 runs it' $flat --pytorch 2.8
+expect 2 'ShardedGradScaler' $flat --amp fp16
+expect 2 'does not add up gradients' $flat,offload=true --micro-batches 2
+expect 2 'both are told' $flat --emit torchrun
+expect 2 'fit plans offers with FSDP2' fit zoo:gpt2 --gpus 8 --fsdp version=1
 expect 3 '--gpus says 4, and the file 8' zoo:gpt2 --batch 8 --gpus 4 --opt adamw --gpu h100 --accelerate $acc
 expect 2 'for the plan of a step' zoo:gpt2 --batch 8 --eval-batch 4 --opt adamw --gpu h100 --accelerate $acc
 printf 'gpuplan: 1\nname: frozen\ninput: {shape: [784]}\nlayers: [{op: "Linear(_, 10)", frozen: true}]\n' >"$work/frozen.yaml"

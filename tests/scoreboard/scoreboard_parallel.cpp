@@ -53,15 +53,36 @@ void read_policy(const std::string& policy, Strategy& s) {
   if (plus != std::string::npos) s.reduce_type = type(policy.substr(plus + 1));
 }
 
+FlatSettings::Prefetch prefetch_of(const Kind& kind, FlatSettings::Prefetch otherwise) {
+  using Prefetch = FlatSettings::Prefetch;
+  return kind.has("pre") ? Prefetch::before : kind.has("post") ? Prefetch::after : otherwise;
+}
+
+void read_flat(const Kind& kind, Strategy& s) {
+  using Prefetch = FlatSettings::Prefetch;
+  s.data = DataParallel::fsdp;
+  FlatSettings& flat = s.flat.emplace();
+  flat.prefetch = prefetch_of(kind, kind.has("lazy") ? Prefetch::none : Prefetch::before);
+  flat.original_parameters = kind.has("orig");
+  flat.gathers_ahead = kind.has("ahead");
+  flat.sends_states = kind.has("send");
+  if (kind.has("buffers")) flat.buffer_type = DType::bf16;
+}
+
 Strategy strategy_of(const json& r) {
   const Kind kind = kind_of(r);
   Strategy s;
   if (kind.way == "ddp") s.data = DataParallel::ddp;
   if (kind.way == "zero1") s.data = DataParallel::zero1;
   if (kind.way == "fsdp2") s.data = DataParallel::fsdp;
+  if (kind.way == "fsdp1") read_flat(kind, s);
   if (kind.way == "accelerate") {
     s.data = DataParallel::fsdp;
+    if (kind.has("fsdp")) read_flat(kind, s);
     if (!kind.has("no")) s.param_type = s.reduce_type = DType::bf16;
+    if (kind.has("fsdp") && !kind.has("no")) s.flat->buffer_type = DType::bf16;
+    if (kind.has("fsdp")) s.flat->sends_states = !kind.has("lazy");
+    if (kind.has("fsdp")) s.flat->prefetch = prefetch_of(kind, FlatSettings::Prefetch::none);
   }
   if (kind.way == "trainer" && !kind.has("fsdp")) s.data = DataParallel::ddp;
   if (kind.way == "trainer" && kind.has("fsdp")) {
@@ -84,17 +105,17 @@ Strategy strategy_of(const json& r) {
   }
   s.gradient_as_bucket_view = kind.has("view");
   s.find_unused_parameters = kind.has("unused");
-  s.reshard_after_forward = !kind.has("keep");
+  s.reshard_after_forward = !kind.has("keep") && !kind.has("gradop");
   s.keeps_last_block = kind.has("last") || kind.has("lastroot");
   s.reshards_root = kind.has("root") || kind.has("lastroot");
   s.as_accelerate = s.loads_whole = kind.way == "accelerate" || (kind.way == "trainer" && kind.has("fsdp"));
-  s.moves_units = kind.has("lazy");
-  s.loads_whole = s.loads_whole && !s.moves_units;
+  s.moves_units = kind.has("lazy") && !s.flat;
+  s.loads_whole = s.loads_whole && !s.moves_units && !s.flat;
   s.experts = kind.number("ep");
   s.expert_load = kind.has("load") ? static_cast<double>(kind.number("load")) / 100 : 1;
   s.context = kind.number("cp");
-  s.wraps_ends = kind.has("ends") || kind.has("ep") || s.as_accelerate;
-  s.replicas = kind.number("hsdp");
+  s.wraps_ends = kind.has("ends") || kind.has("ep") || (s.as_accelerate && !s.flat);
+  s.replicas = kind.has("noshard") ? r.at("world").get<std::int64_t>() : kind.number(s.flat ? "hybrid" : "hsdp");
   s.offloads = kind.has("offload") || kind.has("offoptimizer");
   s.offloads_parameters = kind.has("offparam");
   s.reduces_last = kind.has("nosync");

@@ -9,6 +9,8 @@
 #include "estimator/base/error.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/yaml.h"
+#include "tools/options/accelerate_flat.h"
+#include "tools/options/accelerate_values.h"
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
@@ -47,31 +49,6 @@ void expect_cluster_keys(const YamlNode& root) {
                "tpu_use_cluster",
                "tpu_use_sudo",
                "use_cpu"});
-}
-
-std::string text_of(const YamlNode& node, std::string_view key) {
-  if (node.kind != YamlNode::Kind::scalar)
-    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
-  return node.text;
-}
-std::string text_at(const YamlNode& map, std::string_view key, std::string otherwise = "") {
-  const YamlNode* const node = map.find(key);
-  return node == nullptr || node->kind == YamlNode::Kind::null ? std::move(otherwise) : text_of(*node, key);
-}
-
-// As text: the questionnaire writes "true" and 'FULL_SHARD' alike.
-bool flag_at(const YamlNode& map, std::string_view key, bool otherwise) {
-  const std::string text = text_at(map, key);
-  if (text.empty()) return otherwise;
-  if (text == "true" || text == "True") return true;
-  if (text == "false" || text == "False") return false;
-  throw Error(std::string(key) + " is true or false, not " + text).at(map.find(key)->mark);
-}
-
-[[noreturn]] void refuse(const YamlNode& map, std::string_view key, std::string message, std::string help) {
-  Error error(std::move(message));
-  error.at(map.find(key)->mark).help(std::move(help));
-  throw error;
 }
 
 class AccelerateReader {
@@ -196,27 +173,31 @@ class AccelerateReader {
                  "fsdp_min_num_params", "fsdp_offload_params", "fsdp_reshard_after_forward", "fsdp_sharding_strategy",
                  "fsdp_state_dict_type", "fsdp_sync_module_states", "fsdp_transformer_layer_cls_to_wrap",
                  "fsdp_use_orig_params", "fsdp_version"});
-    if (text_at(fsdp, "fsdp_version", "1") != "2")
-      throw Error("FSDP is planned as FSDP2, and this is version 1")
-          .at((fsdp.find("fsdp_version") != nullptr ? *fsdp.find("fsdp_version") : fsdp).mark)
-          .help("fsdp_version: 2; accelerate to-fsdp2 converts the file");
+    const std::string version = text_at(fsdp, "fsdp_version", "1");
+    if (version != "1" && version != "2")
+      refuse(fsdp, "fsdp_version", "fsdp_version is 1 or 2, not " + version, "fsdp_version: 2");
     const std::string policy = text_at(fsdp, "fsdp_auto_wrap_policy", "NO_WRAP");
     if (policy != "TRANSFORMER_BASED_WRAP")
       throw Error("fsdp_auto_wrap_policy is planned as TRANSFORMER_BASED_WRAP, and this is " + policy)
           .at(fsdp.mark)
           .help("--fsdp wrap=GLOB says which blocks are wrapped");
     if (precision_ == "fp16")
-      refuse(root_, "mixed_precision", "FSDP2 in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
-    std::string words = flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true" : "reshard=false";
+      refuse(root_, "mixed_precision", "FSDP in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
+    std::string words = version == "1"                                      ? words_of_flat(fsdp)
+                        : flag_at(fsdp, "fsdp_reshard_after_forward", true) ? "reshard=true"
+                                                                            : "reshard=false";
     if (flag_at(fsdp, "fsdp_offload_params", false)) words += ",offload=true";
     if (precision_ != "no") words += ",param=" + precision_ + ",reduce=" + precision_;
+    if (precision_ != "no" && version == "1") words += ",buffer=" + precision_;
+    if (replicas > 1 && version == "1")
+      refuse(root_, "parallelism_config", "replicas of parallelism_config are FSDP2's", "fsdp_version: 2");
     if (replicas > 1) words += ",replicate=" + std::to_string(replicas);
     set("--zero", several_.zero, "fsdp", "distributed_type");
     set("--fsdp", several_.fsdp, words, fsdp);
     if (flag_at(fsdp, "fsdp_activation_checkpointing", false))
       set("--checkpoint", run_.checkpoint, "block", *fsdp.find("fsdp_activation_checkpointing"));
     several_.as_accelerate = true;
-    several_.moves_units = !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
+    several_.moves_units = version == "2" && !flag_at(fsdp, "fsdp_cpu_ram_efficient_loading", true);
   }
 
   void read_deepspeed_section() {

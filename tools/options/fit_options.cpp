@@ -77,6 +77,9 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
     sharded.wrap = options.wrap;
     sharded.fsdp = options.fsdp;
     read_fsdp(sharded, question.strategy);
+    if (question.strategy.flat)
+      throw Error("fit plans offers with FSDP2, and --fsdp version=1 says FSDP1", ErrorKind::usage)
+          .help("leave out version=1; plan --gpus N --fsdp version=1 plans one of them");
   }
   if (!options.experts.empty()) share_experts(options, question);
   question.strategy.find_unused_parameters = options.find_unused;

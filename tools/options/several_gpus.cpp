@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tools/options/flat_fsdp.h"
 #include "tools/options/money.h"
 #include "tools/options/pipeline_schedule.h"
 #include "tools/options/tensor_words.h"
@@ -119,6 +120,7 @@ DType type_of_policy(const std::string& key, const std::string& word) {
 void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   if (!o.zero.empty() && s.data != DataParallel::fsdp)
     throw Error("--fsdp is FSDP2, and --zero " + o.zero + " is not", ErrorKind::usage).help("leave out --zero");
+  if (asks_for_flat_parameters(o.fsdp)) return read_flat_fsdp(o, s);
   s.data = DataParallel::fsdp;
   std::vector<std::string> given;
   std::istringstream parts(o.fsdp);
@@ -133,7 +135,8 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
                                   {"reshard-root", 4},
                                   {"replicate", 5},
                                   {"offload", 6},
-                                  {"sync", 7}});
+                                  {"sync", 7},
+                                  {"version", 8}});
     if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
     if (std::ranges::find(given, key) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
     given.push_back(key);
@@ -148,6 +151,7 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
     if (kind == 4) s.reshards_root = choose<bool>("--fsdp reshard-root", value, {{"true", true}, {"false", false}});
     if (kind == 5) s.replicas = whole_number("--fsdp replicate", value, 1, kMostGpus);
     if (kind == 6) s.offloads = choose<bool>("--fsdp offload", value, {{"true", true}, {"false", false}});
+    if (kind == 8) choose<int>("--fsdp version", value, {{"1", 1}, {"2", 2}});
     if (kind == 7) s.reduces_last = choose<bool>("--fsdp sync", value, {{"last", true}, {"each", false}});
     if (kind == 3 && !o.wrap.empty()) throw Error("--wrap and --fsdp wrap= say the same", ErrorKind::usage);
     if (kind == 3) s.unit_glob = value;
@@ -230,6 +234,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
+  if (s.flat) refuse_beside_flat(o, s);
   s.context = number_or("--cp", o.context, 1, 1, kMostOfContext);
   if (s.context > 1 && s.data != DataParallel::fsdp)
     throw Error("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", ErrorKind::usage)
@@ -240,9 +245,9 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
                 ErrorKind::usage)
         .help("--gpus is a multiple of --cp");
   s.as_accelerate = o.as_accelerate;
-  s.loads_whole = o.as_accelerate && !o.moves_units;
+  s.loads_whole = o.as_accelerate && !o.moves_units && !s.flat;
   s.moves_units = o.moves_units;
-  s.wraps_ends = o.as_accelerate || s.experts > 1;
+  s.wraps_ends = (o.as_accelerate && !s.flat) || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);

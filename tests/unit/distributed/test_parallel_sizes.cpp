@@ -105,7 +105,7 @@ TEST_CASE("FSDP2's and ZeRO's states are those that PyTorch reported") {
     const nlohmann::json r = nlohmann::json::parse(line);
     const std::string kind = r.at("kind");
     if (r.at("model") != "uneven" || kind.starts_with("ddp") || kind.starts_with("deepspeed") ||
-        kind.find("offload") != kind.npos)
+        kind.starts_with("fsdp1") || kind.find("offload") != kind.npos)
       continue;
     Strategy s = strategy(kind == "zero1" ? DataParallel::zero1 : DataParallel::fsdp, r.at("world"), r.at("rank"));
     if (kind.find("hsdp2") != kind.npos) s.replicas = 2;

@@ -53,6 +53,25 @@ const std::string kFsdp =
     "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
     "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
 
+TEST_CASE("FSDP1 has the defaults of accelerate launch, and a policy that casts buffers, too") {
+  const Flags flags = read(
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\nfsdp_config:\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n"
+      "  fsdp_backward_prefetch: BACKWARD_PRE\n  fsdp_activation_checkpointing: true\n");
+  CHECK_EQ(flags.run.checkpoint, "block");
+  const Strategy strategy = *strategy_of(flags.several);
+  REQUIRE(strategy.flat);
+  CHECK_FALSE(strategy.reshard_after_forward);
+  CHECK(strategy.flat->original_parameters);
+  CHECK(strategy.flat->sends_states);
+  CHECK_EQ(strategy.flat->prefetch, FlatSettings::Prefetch::before);
+  CHECK_EQ(strategy.flat->buffer_type, DType::bf16);
+  CHECK_EQ(strategy.reduce_type, DType::bf16);
+  CHECK(strategy.as_accelerate);
+  CHECK_FALSE(strategy.wraps_ends);
+  CHECK_FALSE(strategy.loads_whole);
+}
+
 TEST_CASE("without efficient loading each unit is moved to the GPU") {
   const Strategy strategy = *strategy_of(read(kFsdp + "  fsdp_cpu_ram_efficient_loading: false\n").several);
   CHECK(strategy.moves_units);
@@ -119,7 +138,13 @@ TEST_CASE("what Accelerate does not know, or is not planned, points at its place
   refused("distributed_type: XLA\nnum_processes: 4\n", "distributed_type XLA is not planned");
   refused("distributed_type: MULTI_GPU\n", "num_processes is missing");
   refused("distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 3\n", "does not divide");
-  refused("distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 1\n", "this is version 1");
+  refused("distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 3\n", "is 1 or 2, not 3");
+  const std::string flat =
+      "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
+  refused(flat + "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n", "says FULL_SHARD to FSDP1");
+  refused(flat + "  fsdp_sharding_strategy: FULL_SHRD\n", "did you mean \"FULL_SHARD\"");
+  refused(flat + "  fsdp_backward_prefetch: BACKWARD\n", "BACKWARD_PRE");
+  refused(flat + "  fsdp_sync_module_states: false\n", "fsdp_sync_module_states");
   refused(
       "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: NO_WRAP\n",
       "TRANSFORMER_BASED_WRAP");
