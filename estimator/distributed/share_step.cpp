@@ -10,6 +10,7 @@
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/deepspeed_partitioned.h"
 #include "estimator/distributed/fsdp_construction.h"
+#include "estimator/distributed/megatron_memory.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
 #include "estimator/distributed/shard_sizes.h"
@@ -125,6 +126,8 @@ void share_model(RankStep& step) {
     step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
       narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
+  } else if (strategy.is_megatron()) {
+    step.collectives = megatron_memory(step.graph, step.schedule(), strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, step.schedule(), strategy);
     step.collectives = ddp_memory(step.graph, step.schedule(), strategy);
@@ -134,6 +137,11 @@ void share_model(RankStep& step) {
 
 void share_states(RankStep& step) {
   const Strategy& strategy = step.strategy;
+  if (strategy.is_megatron()) {
+    step.optimizer = megatron_optimizer(step.graph, step.schedule(), strategy, step.run, step.gpu);
+    step.states = megatron_states(step.graph, strategy, state_bytes(step.optimizer));
+    return;
+  }
   step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
   const SteppedShare stepped = stepped_by(step.graph, step.schedule(), step.run, strategy);
   RunConfig stepping = step.run;

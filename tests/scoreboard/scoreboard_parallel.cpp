@@ -68,6 +68,13 @@ Strategy strategy_of(const json& r) {
     s.data = DataParallel::fsdp;
     if (kind.has("amp")) s.param_type = s.reduce_type = DType::bf16;
   }
+  if (kind.way == "megatron") {
+    s.data = DataParallel::megatron;
+    s.megatron = {.distributed_optimizer = kind.has("do"),
+                  .fp32_gradients = !kind.has("half"),
+                  .overlaps_reductions = kind.has("overlap"),
+                  .bucket_elements = kind.has("bucket") ? kind.number("bucket") * 1'000'000 : 0};
+  }
   if (kind.way == "deepspeed") {
     const bool divides = kind.number("stage") == 3;
     s.data = divides ? DataParallel::zero3 : DataParallel::zero2;
@@ -143,7 +150,7 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   if (kind.way != "trainer") run.loop = Loop::function;
-  if (kind.has("bf") || kind.has("nf")) run.precision = DType::bf16;
+  if (kind.has("bf") || kind.has("nf") || kind.way == "megatron") run.precision = DType::bf16;
   if (kind.has("amp") && !strategy_of(r).as_accelerate) run.autocast = DType::bf16;
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
@@ -166,7 +173,11 @@ Model model_of(const json& r) {
     options.model = file + ".json";
     options.seq = std::to_string((kind.has("seq") ? kind.number("seq") : 1024) / kind.number("cp"));
   }
-  if (kind.has("tp"))
+  if (kind.has("tp") && kind.way == "megatron")
+    for (const Variable& v : load_model(options).vars)
+      if (v.name == "heads" || v.name == "groups" || v.name == "inner" || v.name == "vocabulary")
+        options.set.push_back(v.name + "=" + std::to_string(v.value / kind.number("tp")));
+  if (kind.has("tp") && kind.way != "megatron")
     for (const Variable& part : divided_variables(load_model(options), kind.number("tp")))
       options.set.push_back(part.name + "=" + std::to_string(part.value));
   return load_model(options);
