@@ -1,5 +1,5 @@
-// MegatronLinear, MegatronEmbedding, MegatronQueryKeyValue, MegatronSwiGLU, MegatronBuffer: Megatron-core's modules of its
-// local specification (megatron/core 0.16, get_gpt_layer_local_spec), without Apex and Transformer Engine.
+// MegatronLinear, MegatronEmbedding, MegatronQueryKeyValue, MegatronSwiGLU, MegatronBuffer: Megatron-core's modules of
+// its local specification (megatron/core 0.16, get_gpt_layer_local_spec), without Apex and Transformer Engine.
 //
 // Sizes are those of a rank. Of tensor parallelism, all-reduces are in place and allocate nothing
 // (tensor_parallel/mappings.py, _reduce). Hidden states lie as [tokens, batch, features].
@@ -33,7 +33,8 @@ void lower_linear(LayerBuilder& b) {
   TensorId y = b.emit(Operator::mm, product, {x, weight}, out, dtype);
   if (sums && by_row) y = b.emit_in_place(Operator::all_reduce, Copy{out.elements()}, {y});
   if (NodeBuilder node = b.node("LinearWithGradAccumulationAndAsyncCommunicationBackward", y, {x, weight})) {
-    Gemm of_x{.m = product.m, .n = k, .k = n, .dtype = dtype}, of_weight{.m = n, .n = k, .k = product.m, .dtype = dtype};
+    Gemm of_x{.m = product.m, .n = k, .k = n, .dtype = dtype},
+        of_weight{.m = n, .n = k, .k = product.m, .dtype = dtype};
     of_x.gradient = GemmGradient::of_first;
     of_weight.gradient = GemmGradient::of_second;
     node.save(x);

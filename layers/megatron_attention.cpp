@@ -42,7 +42,8 @@ void lower_rotary(LayerBuilder& b) {
   const Shape shape = b.shape(x);
   if (shape.rank() != 4 || shape[3] != b.shape(angles)[-1]) b.fail("expects [tokens, batch, heads, head], and a table");
   const TensorId rest = aten::slice(b, x, -1, shape[3], 0);
-  const TensorId cosine = factor(b, Operator::cos, angles, b.dtype(x)), sine = factor(b, Operator::sin, angles, b.dtype(x));
+  const TensorId cosine = factor(b, Operator::cos, angles, b.dtype(x)),
+                 sine = factor(b, Operator::sin, angles, b.dtype(x));
   const TensorId straight = aten::mul(b, x, cosine);
   const TensorId across = aten::mul(b, rotate_half(b, x), sine);
   const TensorId turned = aten::add(b, straight, across);
@@ -65,8 +66,20 @@ TensorId scores_of(LayerBuilder& b, TensorId buffer, TensorId x, TensorId y) {
   const Gemm product{.batch = s[0], .m = s[1], .n = t[2], .k = s[2], .dtype = dtype, .batched = true};
   const TensorId z = b.emit(Operator::baddbmm, product, {buffer, x, y}, {s[0], s[1], t[2]}, dtype);
   if (NodeBuilder node = b.node("BaddbmmBackward0", z, {x, y})) {
-    const Gemm of_x{.batch = s[0], .m = s[1], .n = s[2], .k = t[2], .dtype = dtype, .gradient = GemmGradient::of_first, .batched = true};
-    const Gemm of_y{.batch = s[0], .m = s[2], .n = t[2], .k = s[1], .dtype = dtype, .gradient = GemmGradient::of_second, .batched = true};
+    const Gemm of_x{.batch = s[0],
+                    .m = s[1],
+                    .n = s[2],
+                    .k = t[2],
+                    .dtype = dtype,
+                    .gradient = GemmGradient::of_first,
+                    .batched = true};
+    const Gemm of_y{.batch = s[0],
+                    .m = s[2],
+                    .n = t[2],
+                    .k = s[1],
+                    .dtype = dtype,
+                    .gradient = GemmGradient::of_second,
+                    .batched = true};
     const auto scaled = [&](Operand of, const Shape& shape) {
       return node.run(Operator::mul, Elementwise{shape.elements()}, {of}, shape, dtype);
     };
@@ -106,10 +119,10 @@ void lower_attention(LayerBuilder& b) {
   const TensorId key = repeated(b, b.input(1), q[2]), value = repeated(b, b.input(2), q[2]);
   const TensorId rows = aten::reshape(b, query, {s, batches, q[3]});
   const TensorId columns = aten::view(b, key, {s, batches, q[3]});
-  const TensorId scores = scores_of(b, buffer, aten::transpose(b, rows, 0, 1),
-                                    aten::transpose(b, aten::transpose(b, columns, 0, 1), 1, 2));
-  const TensorId probs = aten::dropout(b, probabilities(b, aten::view(b, scores, {q[1], q[2], s, s})),
-                                       b.real("dropout"), b.training());
+  const TensorId scores =
+      scores_of(b, buffer, aten::transpose(b, rows, 0, 1), aten::transpose(b, aten::transpose(b, columns, 0, 1), 1, 2));
+  const TensorId probs =
+      aten::dropout(b, probabilities(b, aten::view(b, scores, {q[1], q[2], s, s})), b.real("dropout"), b.training());
   const TensorId values = aten::transpose(b, aten::view(b, value, {s, batches, q[3]}), 0, 1);
   const TensorId product = aten::bmm(b, aten::view(b, probs, {batches, s, s}), values);
   const TensorId context =

@@ -26,9 +26,18 @@ OwnTargets own_targets(LayerBuilder& b, TensorId labels, const Shape& each) {
   return {mask, targets};
 }
 
-// _VocabParallelCrossEntropy.backward: over the probabilities, which the engine then converts.
+// _VocabParallelCrossEntropy.backward: over the probabilities. The engine then converts them, when the function written
+// in Python has let go of the gradient that it was given (csrc/autograd/python_function.cpp), and what it saved is
+// there: a node of its own here.
 void backward(LayerBuilder& b, TensorId losses, TensorId logits, TensorId probabilities, const OwnTargets& own) {
-  NodeBuilder node = b.node("_VocabParallelCrossEntropyBackward", losses, {logits});
+  if (logits != probabilities) {
+    if (NodeBuilder conversion = b.node("_VocabParallelCrossEntropyBackward", probabilities, {logits})) {
+      conversion.save(own.mask);
+      conversion.save(own.targets);
+      conversion.give(logits, conversion.grad());
+    }
+  }
+  NodeBuilder node = b.node("_VocabParallelCrossEntropyBackward", losses, {probabilities});
   if (!node) return;
   const Shape rows{b.elements(own.targets)};
   const Elementwise each{rows.elements()}, all{b.elements(probabilities)};
@@ -41,14 +50,15 @@ void backward(LayerBuilder& b, TensorId losses, TensorId logits, TensorId probab
   node.run_in_place(Operator::index_put_, Copy{rows.elements()}, {own_values, numbers, own.targets});
   node.run_in_place(Operator::mul_, all, {node.in_saved(probabilities, probabilities), node.grad()});
   node.hold({numbers, update});
-  node.give(logits, node.in_saved(probabilities, probabilities));
+  node.give(probabilities, node.in_saved(probabilities, probabilities));
 }
 
 void lower_cross_entropy(LayerBuilder& b) {
   const TensorId logits = b.input(0);
   const Shape all = b.shape(logits);
   const Shape each{all[0], all[1]}, rows{each.elements()};
-  if (b.shape(b.input(1)) != Shape{all[1], all[0]}) b.fail("expects logits [tokens, batch, vocabulary] and labels [batch, tokens]");
+  if (b.shape(b.input(1)) != Shape{all[1], all[0]})
+    b.fail("expects logits [tokens, batch, vocabulary] and labels [batch, tokens]");
   const TensorId labels = aten::contiguous(b, aten::transpose(b, b.input(1), 0, 1));
   const bool before = b.leave_grad(true);
   const bool sums = b.run().tensor_ranks > 1;
@@ -62,7 +72,8 @@ void lower_cross_entropy(LayerBuilder& b) {
   b.emit_in_place(Operator::sub_, Elementwise{all.elements()}, {wide, most});
   const OwnTargets own = own_targets(b, labels, each);
   const TensorId numbers = b.emit(Operator::arange, Fill{rows.elements()}, {}, rows, DType::int64);
-  const TensorId found = b.emit(Operator::index, Copy{rows.elements()}, {wide, numbers, own.targets}, rows, DType::fp32);
+  const TensorId found =
+      b.emit(Operator::index, Copy{rows.elements()}, {wide, numbers, own.targets}, rows, DType::fp32);
   const TensorId predicted = b.emit(Operator::clone, Copy{rows.elements()}, {found}, each, DType::fp32);
   b.emit_in_place(Operator::masked_fill_, Elementwise{rows.elements()}, {predicted, own.mask});
   b.emit_in_place(Operator::exp_, Elementwise{all.elements()}, {wide});
@@ -72,7 +83,8 @@ void lower_cross_entropy(LayerBuilder& b) {
   reduce(sum);
   const TensorId logarithm = aten::no_grad(b, Operator::log, {sum}, each, DType::fp32);
   b.leave_grad(before);
-  const TensorId losses = b.emit(Operator::sub, Elementwise{rows.elements()}, {logarithm, predicted}, each, DType::fp32);
+  const TensorId losses =
+      b.emit(Operator::sub, Elementwise{rows.elements()}, {logarithm, predicted}, each, DType::fp32);
   b.emit_in_place(Operator::div_, Elementwise{all.elements()}, {wide, sum});
   b.hold({most, predicted, sum});
   backward(b, losses, logits, wide, own);

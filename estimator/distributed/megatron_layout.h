@@ -1,5 +1,5 @@
-// Where Megatron-core's DistributedDataParallel puts parameters and gradients: in one buffer, backward's order, of which
-// the distributed optimizer gives each rank a part of every bucket. Rules: megatron/core 0.16,
+// Where Megatron-core's DistributedDataParallel puts parameters and gradients: in one buffer, backward's order, of
+// which the distributed optimizer gives each rank a part of every bucket. Rules: megatron/core 0.16,
 // distributed/param_and_grad_buffer.py, optimizer/distrib_optimizer.py, checked against recorded traces.
 #pragma once
 

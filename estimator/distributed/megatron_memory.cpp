@@ -1,6 +1,8 @@
 #include "estimator/distributed/megatron_memory.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <vector>
 
 #include "estimator/base/integers.h"
@@ -36,16 +38,18 @@ class MegatronWriter {
     writer_.memory().clips_within_step = true;
     writer_.memory().part_steps.resize(2);  // groups with weight decay and without
     const std::int32_t tokens = writer_.new_slot();
-    writer_.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()),
-                                             writer_.written([&] { construct(); })});
+    writer_.memory().construction.push_back(
+        {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), writer_.written([&] { construct(); })});
     // forward_backward_no_pipelining: total_num_tokens
     writer_.at(Phase::forward, 0, [&] { writer_.allocate(tokens, 4, Category::scratch); });
+    make_loop();
     for (const MicroBatch kind : {MicroBatch::first, MicroBatch::middle, MicroBatch::last}) {
       writer_.of_micro_batch(kind);
-      backward();
+      micro_batch(kind);
     }
     writer_.memory().before_optimizer = writer_.written([&] {
       writer_.free(tokens);
+      for (const std::int32_t slot : reports_) writer_.free(slot);
       widen_gradients();
       norms();
       if (run_.clip_grad_norm) scale_gradients();
@@ -74,6 +78,30 @@ class MegatronWriter {
       writer_.allocate(writer_.new_slot(), part.elements * kMain, Category::optimizer_state);
       writer_.free(copy);
     }
+  }
+
+  void make_loop() {
+    for (std::int64_t m = 1; m < run_.micro_batches; ++m) reports_.push_back(writer_.new_slot());
+    for (std::int32_t& slot : results_) slot = writer_.new_slot();
+  }
+
+  // The loop's list has each micro-batch's report, and its names the loss and the number of tokens until the next
+  // micro-batch has its own. All reports are placed with the first one.
+  void micro_batch(MicroBatch kind) {
+    const auto begin = std::ranges::find(schedule_.ops, Phase::backward, &ScheduledOp::phase) - schedule_.ops.begin();
+    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
+    const bool first = kind == MicroBatch::first, last = kind == MicroBatch::last || run_.micro_batches == 1;
+    if (!first)
+      writer_.at(Phase::forward, static_cast<std::int32_t>(begin), [&] {
+        for (const std::int32_t slot : results_) writer_.free(slot);
+      });
+    backward();
+    if (!last)
+      writer_.at(Phase::backward, end, [&] {
+        if (first)
+          for (const std::int32_t slot : reports_) writer_.allocate(slot, 2 * kMain, Category::scratch);
+        for (const std::int32_t slot : results_) writer_.allocate(slot, kMain, Category::scratch);
+      });
   }
 
   // _make_backward_post_hook: param.main_grad.add_(param.grad.data)
@@ -127,7 +155,9 @@ class MegatronWriter {
   MegatronLayout layout_;
   std::vector<MegatronPart> parts_;
   CollectiveWriter writer_;
-  std::vector<std::int32_t> wide_;  // gradients in fp32
+  std::vector<std::int32_t> wide_;     // gradients in fp32
+  std::vector<std::int32_t> reports_;  // of all micro-batches but the last one
+  std::array<std::int32_t, 2> results_{};
 };
 
 // One group of the main parameters as a model of its own, which is all that its optimizer sees.
@@ -164,8 +194,8 @@ OptimizerWork megatron_optimizer(const Graph& graph, const Schedule& schedule, c
   const auto decayed = std::ranges::count(parts, true, &MegatronPart::decays);
   OptimizerWork all;
   all.trainer = optimizer_work(graph, schedule, stepping, gpu).trainer;
-  for (const std::span<const MegatronPart> group :
-       {std::span(parts).first(static_cast<std::size_t>(decayed)), std::span(parts).subspan(static_cast<std::size_t>(decayed))}) {
+  for (const std::span<const MegatronPart> group : {std::span(parts).first(static_cast<std::size_t>(decayed)),
+                                                    std::span(parts).subspan(static_cast<std::size_t>(decayed))}) {
     const OptimizerWork work = work_of_group(graph, group, stepping, gpu);
     all.first_of.push_back(work.first);
     all.steady_of.push_back(work.steady);

@@ -1,6 +1,6 @@
-// Megatron-core's DistributedDataParallel and its mixed-precision optimizers, as they run: what one rank allocates beside
-// the operations of a step. Rules: megatron/core 0.16, distributed/*.py, optimizer/*.py without Apex and Transformer
-// Engine, pipeline_parallel/schedules.py; checked against recorded traces.
+// Megatron-core's DistributedDataParallel and its mixed-precision optimizers, as they run: what one rank allocates
+// beside the operations of a step. Rules: megatron/core 0.16, distributed/*.py, optimizer/*.py without Apex and
+// Transformer Engine, pipeline_parallel/schedules.py; checked against recorded traces.
 #pragma once
 
 #include <cstdint>

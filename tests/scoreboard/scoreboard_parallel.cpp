@@ -12,6 +12,7 @@
 #include "estimator/plan/plan.h"
 #include "layers/catalog.h"
 #include "tests/support/recorded_phases.h"
+#include "tools/importers/megatron_model.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -156,7 +157,8 @@ RunConfig run_of(const json& r) {
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
   if (kind.has("only")) run.lora->targets = {"layers." + std::to_string(kind.number("only")) + ".self_attn.q_proj"};
-  if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  if (kind.has("block") || kind.has("full")) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  run.checkpoint.reentrant = kind.has("full");
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;
 }
@@ -173,11 +175,22 @@ Model model_of(const json& r) {
     options.model = file + ".json";
     options.seq = std::to_string((kind.has("seq") ? kind.number("seq") : 1024) / kind.number("cp"));
   }
-  if (kind.has("tp") && kind.way == "megatron")
-    for (const Variable& v : load_model(options).vars)
-      if (v.name == "heads" || v.name == "groups" || v.name == "inner" || v.name == "vocabulary")
-        options.set.push_back(v.name + "=" + std::to_string(v.value / kind.number("tp")));
-  if (kind.has("tp") && kind.way != "megatron")
+  if (kind.way == "megatron") {  // recorders/megatron_steps.py, MODELS
+    const MegatronModel of{.layers = 6,
+                           .hidden = 768,
+                           .inner = 2048,
+                           .heads = 16,
+                           .groups = 8,
+                           .head = 48,
+                           .tokens = 1024,
+                           .vocabulary = 32000,
+                           .ranks = kind.number("tp"),
+                           .root_mean_square = true,
+                           .recomputes_attention = kind.has("core")};
+    options.piped = std::make_shared<const Source>(Source{name, megatron_spec(of)});
+    return load_model(options);
+  }
+  if (kind.has("tp"))
     for (const Variable& part : divided_variables(load_model(options), kind.number("tp")))
       options.set.push_back(part.name + "=" + std::to_string(part.value));
   return load_model(options);

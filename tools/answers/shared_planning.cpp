@@ -18,7 +18,7 @@ bool shares_layers_of(const RunOptions& options) {
 }  // namespace
 
 Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy) {
-  if (!strategy || strategy->tensor * strategy->pipeline == 1) return Sharing::ranks;
+  if (!strategy || strategy->tensor * strategy->pipeline == 1 || strategy->is_megatron()) return Sharing::ranks;
   const bool layers = strategy->tensor > 1 && shares_layers_of(run);
   if (strategy->runs_stages() && strategy->tensor > 1 && !layers)
     throw Error("--tp with --pp-schedule is planned of decoders that transformers shares", ErrorKind::usage)
@@ -34,6 +34,8 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
   const bool layers = sharing == Sharing::layers || sharing == Sharing::stages;
   shared.planning = prepare_rank(
       run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
+  // The spec that --megatron makes is a rank's part.
+  if (shared.strategy && shared.strategy->is_megatron()) shared.planning.run.tensor_ranks = shared.strategy->tensor;
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
   if (layers && shared.strategy->tensor > 1)
     shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);

@@ -32,6 +32,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/accelerate_config.h"
 #include "tools/options/deepspeed_config.h"
+#include "tools/options/megatron_arguments.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_words.h"
@@ -196,6 +197,8 @@ int run_plan(PlanOptions options) {
     read_accelerate(options.several, options.run);
   else if (!options.several.deepspeed.empty())
     read_deepspeed(options.several, options.run);
+  else if (!options.several.megatron.empty())
+    read_megatron(options.several, options.run);
   const Sharing sharing = sharing_of(options.run, strategy_of(options.several));
   const bool in_stages = sharing == Sharing::formulas, runs_stages = sharing == Sharing::stages;
   const std::optional<LaunchAsked> launch = launch_asked(options.emit, options.run, options.output);
