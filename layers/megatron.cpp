@@ -62,7 +62,9 @@ void lower_embedding(LayerBuilder& b) {
   const TensorId own = aten::no_grad(b, Operator::sub, {copy}, at, type);
   b.emit_in_place(Operator::masked_fill_, Elementwise{at.elements()}, {own, mask});
   const TensorId found = aten::embedding(b, weight, own);
+  const TensorId zero = b.emit(Operator::full, Fill{1}, {}, Shape{}, b.dtype(found));
   const TensorId y = aten::masked_fill(b, found, aten::unsqueeze(b, mask, 2), 0, true);
+  b.hold({zero});
   const TensorId sum = b.emit_in_place(Operator::all_reduce, Copy{b.elements(y)}, {y});
   if (NodeBuilder node = b.node("_ReduceFromModelParallelRegionBackward", sum, {y})) node.give(y, node.grad());
   b.output(sum);

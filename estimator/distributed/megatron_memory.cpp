@@ -38,8 +38,8 @@ class MegatronWriter {
     writer_.memory().clips_within_step = true;
     writer_.memory().part_steps.resize(2);  // groups with weight decay and without
     const std::int32_t tokens = writer_.new_slot();
-    writer_.memory().construction.push_back(
-        {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), writer_.written([&] { construct(); })});
+    make_norms();
+    at_construction(graph_.model_storage.size(), [&] { construct(); });
     // forward_backward_no_pipelining: total_num_tokens
     writer_.at(Phase::forward, 0, [&] { writer_.allocate(tokens, 4, Category::scratch); });
     make_loop();
@@ -61,6 +61,25 @@ class MegatronWriter {
   }
 
  private:
+  template <class Write>
+  void at_construction(std::size_t made, Write write) {
+    writer_.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), writer_.written(write)});
+  }
+
+  // Moved in fp32 all together, and then converted by Float16Module one after the other. They are the last ones made.
+  void make_norms() {
+    const std::vector<TensorId>& made = graph_.model_storage;
+    std::vector<std::int32_t> wide;
+    const auto first = static_cast<std::size_t>(
+        std::ranges::find_if(made, [&](TensorId t) { return is_of_norm(graph_, t); }) - made.begin());
+    at_construction(first, [&] {
+      for (std::size_t i = first; i < made.size(); ++i)
+        writer_.allocate(wide.emplace_back(writer_.new_slot()), graph_.tensor(made[i]).shape.elements() * kMain,
+                         Category::parameters);
+    });
+    for (std::size_t i = first; i < made.size(); ++i) at_construction(i + 1, [&] { writer_.free(wide[i - first]); });
+  }
+
   void construct() {
     const std::int32_t gradients = writer_.new_slot();
     if (strategy_.megatron.distributed_optimizer) {
@@ -180,6 +199,11 @@ OptimizerWork work_of_group(const Graph& graph, std::span<const MegatronPart> pa
 }
 
 }  // namespace
+
+bool is_of_norm(const Graph& graph, TensorId t) {
+  const LayerId layer = graph.buffers[index(buffer_of(graph, t))].layer;
+  return layer != kNone && graph.layers[index(layer)].type.ends_with("Norm");
+}
 
 CollectiveMemory megatron_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy,
                                  const RunConfig& run, const Gpu& gpu) {

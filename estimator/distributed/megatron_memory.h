@@ -16,6 +16,9 @@
 
 namespace gpuplan {
 
+/// Whether it is a weight of a norm of PyTorch's, which is made in fp32, on the host.
+bool is_of_norm(const Graph& graph, TensorId t);
+
 /// All gradients are in one buffer from the beginning, to which each one is added as it comes; with the distributed
 /// optimizer parameters are in another. Main parameters, or the rank's parts of them, are fp32 copies. Before the
 /// optimizer a norm of each gradient is computed.

@@ -81,6 +81,11 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
   }
 }
 
+// PyTorch's norms are made on the host, unlike Megatron-core's own modules, and moved when all of these are there.
+void move_norms_last(Graph& graph) {
+  std::ranges::stable_partition(graph.model_storage, [&](TensorId t) { return !is_of_norm(graph, t); });
+}
+
 // All is made as it is stored, also where a policy has it gathered in another type.
 void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& strategy,
                     std::vector<Schedule>& micro_batches) {
@@ -127,6 +132,7 @@ void share_model(RankStep& step) {
     if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
       narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
   } else if (strategy.is_megatron()) {
+    move_norms_last(step.graph);
     step.collectives = megatron_memory(step.graph, step.schedule(), strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, step.schedule(), strategy);

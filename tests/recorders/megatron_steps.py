@@ -7,7 +7,7 @@ Each run is one imagined rank; `gpuplan shadow` stands in for the GPU and for NC
 
 A line of tests/parallel/recorded.jsonl is what it appends; TRACE=FILE writes every event. Words of a kind:
 tp2 (tensor_model_parallel_size), sp (sequence_parallel), do (use_distributed_optimizer), half (gradients are reduced in
-bf16: no accumulate_allreduce_grads_in_fp32), overlap (overlap_grad_reduce), bucket5 (bucket_size, millions of elements),
+bf16: no accumulate_allreduce_grads_in_fp32), overlap (overlap_grad_reduce), gather (overlap_param_gather), bucket5 (bucket_size, millions of elements),
 full or core (recompute_granularity full, of each layer, or selective, of core attention), acc4 (micro-batches), clip
 (clip_grad of 1.0; without it none). The loop is pretrain_gpt.py's and training.py's, without an attention mask from the
 data loader, and with a batch that stays on the GPU.
@@ -20,8 +20,8 @@ import sys
 from functools import partial
 
 import torch
-import torch._inductor.config
 import torch.distributed as dist
+from torch._inductor.runtime import benchmarking
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import several_gpus  # noqa: E402
@@ -70,6 +70,7 @@ def made(name, kind):
     model = Float16Module(config, model)
     ddp = DistributedDataParallelConfig(
         grad_reduce_in_fp32="half" not in kind, use_distributed_optimizer="do" in kind, overlap_grad_reduce="overlap" in kind,
+        overlap_param_gather="gather" in kind,
         bucket_size=kind.number("bucket") * 10**6 if "bucket" in kind else None)
     return config, DistributedDataParallel(config, ddp, model)
 
@@ -93,8 +94,9 @@ def main():
     kind = Kind(written)
     count = kind.number("acc")
     trace = os.environ.get("TRACE")
-    # Otherwise what torch.compile fuses is first timed beside a buffer of the L2 cache's size, unless its cache on disk knows the answer.
-    torch._inductor.config.triton.autotune_pointwise = False
+    # What torch.compile fuses is timed when it is first run, beside a buffer of the L2 cache's size, unless its cache on
+    # disk knows the answer: as if that did.
+    benchmarking.benchmarker.benchmark_gpu = benchmarking.benchmarker.benchmark = lambda *_, **__: 1.0
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     dist.init_process_group("nccl")
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=kind.number("tp"))
@@ -110,7 +112,7 @@ def main():
     built = stat("current")
     optimizer = get_megatron_optimizer(
         OptimizerConfig(optimizer="adam", lr=1e-3, weight_decay=0.01, bf16=True, params_dtype=torch.bfloat16,
-                        use_distributed_optimizer="do" in kind, clip_grad=1.0 if "clip" in kind else 0.0), [model])
+                        use_distributed_optimizer="do" in kind, overlap_param_gather="gather" in kind, clip_grad=1.0 if "clip" in kind else 0.0), [model])
 
     def scaled(loss):
         loss = optimizer.scale_loss(loss)
