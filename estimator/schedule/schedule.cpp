@@ -170,7 +170,8 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     for (const TensorId t : graph.leaves) beside.push_back(buffer_of(graph, t));
   if (graph.loss != kNone)
     for (const HeldByNode& held : graph.held_by_nodes)
-      if (!is_run_again(graph, held.node)) beside.push_back(buffer_of(graph, held.tensor));
+      if (!is_run_again(graph, held.node) && !is_constant(graph, held.tensor))
+        beside.push_back(buffer_of(graph, held.tensor));
   const auto buffer_or_none = [&](TensorId t) { return t == kNone ? kNone : buffer_of(graph, t); };
   // Trainer.training_step() returns the model's, detached.
   const bool names_model_loss = run.loop != Loop::loss_only || run.like == Like::trainer;

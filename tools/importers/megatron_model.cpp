@@ -83,7 +83,7 @@ std::string megatron_spec(const MegatronModel& m) {
       {"@groups", number(m.groups / m.ranks)},
       {"@head", number(m.head)},
       {"@norm", std::string(m.root_mean_square ? "RMSNorm" : "LayerNorm") + "($hidden, eps=" + epsilon + ")"},
-      {"@recompute", m.recomputes_attention ? ", checkpoint: true, reentrant: true" : ""},
+      {"@recompute", m.recomputes_attention ? ", checkpoint: reentrant" : ""},
   }};
   std::string text(kSpec);
   for (const auto& [name, value] : values)

@@ -1,146 +1,25 @@
 #include "tools/options/megatron_arguments.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "estimator/base/amount.h"
+#include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "tools/importers/import.h"
 #include "tools/importers/megatron_model.h"
-#include "tools/options/megatron_script.h"
+#include "tools/options/megatron_values.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {
 
-// megatron/training/arguments.py, and the arguments that megatron/core's configurations become, of 0.16.
-const std::vector<std::string> kPlanned = {"num-layers",
-                                           "hidden-size",
-                                           "ffn-hidden-size",
-                                           "num-attention-heads",
-                                           "group-query-attention",
-                                           "num-query-groups",
-                                           "kv-channels",
-                                           "seq-length",
-                                           "max-position-embeddings",
-                                           "position-embedding-type",
-                                           "normalization",
-                                           "norm-epsilon",
-                                           "swiglu",
-                                           "disable-bias-linear",
-                                           "untie-embeddings-and-output-weights",
-                                           "vocab-size",
-                                           "padded-vocab-size",
-                                           "make-vocab-size-divisible-by",
-                                           "tokenizer-type",
-                                           "hidden-dropout",
-                                           "attention-dropout",
-                                           "transformer-impl",
-                                           "no-masked-softmax-fusion",
-                                           "no-gradient-accumulation-fusion",
-                                           "no-persist-layer-norm",
-                                           "no-create-attention-mask-in-dataloader",
-                                           "attention-softmax-in-fp32",
-                                           "attention-backend",
-                                           "no-rope-fusion",
-                                           "tensor-model-parallel-size",
-                                           "pipeline-model-parallel-size",
-                                           "context-parallel-size",
-                                           "sequence-parallel",
-                                           "micro-batch-size",
-                                           "global-batch-size",
-                                           "bf16",
-                                           "fp16",
-                                           "optimizer",
-                                           "clip-grad",
-                                           "use-distributed-optimizer",
-                                           "overlap-grad-reduce",
-                                           "ddp-bucket-size",
-                                           "accumulate-allreduce-grads-in-fp32",
-                                           "grad-reduce-in-bf16",
-                                           "recompute-granularity",
-                                           "recompute-method",
-                                           "recompute-num-layers",
-                                           "recompute-activations",
-                                           "recompute-modules"};
-// What changes no memory, or only values.
-const std::vector<std::string> kWithoutEffect = {"use-mcore-models",
-                                                 "rotary-base",
-                                                 "rotary-percent",
-                                                 "init-method-std",
-                                                 "seed",
-                                                 "lr",
-                                                 "min-lr",
-                                                 "lr-decay-style",
-                                                 "lr-decay-iters",
-                                                 "lr-decay-samples",
-                                                 "lr-warmup-iters",
-                                                 "lr-warmup-fraction",
-                                                 "lr-warmup-samples",
-                                                 "weight-decay",
-                                                 "adam-beta1",
-                                                 "adam-beta2",
-                                                 "adam-eps",
-                                                 "train-iters",
-                                                 "train-samples",
-                                                 "eval-iters",
-                                                 "eval-interval",
-                                                 "exit-interval",
-                                                 "exit-duration-in-mins",
-                                                 "data-path",
-                                                 "train-data-path",
-                                                 "valid-data-path",
-                                                 "test-data-path",
-                                                 "data-cache-path",
-                                                 "split",
-                                                 "mock-data",
-                                                 "num-workers",
-                                                 "tokenizer-model",
-                                                 "vocab-file",
-                                                 "merge-file",
-                                                 "save",
-                                                 "load",
-                                                 "save-interval",
-                                                 "ckpt-format",
-                                                 "no-load-optim",
-                                                 "no-load-rng",
-                                                 "log-interval",
-                                                 "log-throughput",
-                                                 "tensorboard-dir",
-                                                 "wandb-project",
-                                                 "wandb-exp-name",
-                                                 "distributed-backend",
-                                                 "distributed-timeout-minutes"};
-
-bool knows(const std::vector<std::string>& list, const std::string& name) {
-  return std::ranges::find(list, name) != list.end();
-}
-
-class MegatronReader {
+class MegatronReader : MegatronArguments {
  public:
   MegatronReader(const Source& script, SeveralGpusOptions& several, RunOptions& run)
-      : several_(several), run_(run), arguments_(script_arguments(script)) {
-    std::vector<std::string> all = kPlanned;
-    all.insert(all.end(), kWithoutEffect.begin(), kWithoutEffect.end());
-    for (const ScriptArgument& a : arguments_) {
-      if (knows(all, a.name)) continue;
-      const std::string near = nearest(a.name, all);
-      throw Error("--" + a.name + " of Megatron-LM is not planned")
-          .at(a.mark)
-          .help(near.empty() ? "without Megatron's source, its memory is not known: leave it out, or run the script by "
-                               "gpuplan shadow"
-                             : "did you mean --" + near + "?");
-    }
-  }
+      : MegatronArguments(script), several_(several), run_(run) {}
 
   MegatronModel read() {
     read_ranks();
@@ -152,59 +31,6 @@ class MegatronReader {
   }
 
  private:
-  const ScriptArgument* find(std::string_view name) const {  // the last one counts
-    const auto found = std::ranges::find(arguments_.rbegin(), arguments_.rend(), name, &ScriptArgument::name);
-    return found == arguments_.rend() ? nullptr : &*found;
-  }
-  bool flag(std::string_view name) const { return find(name) != nullptr; }
-  std::string word(std::string_view name, std::string otherwise) const {
-    const ScriptArgument* const a = find(name);
-    if (a == nullptr) return otherwise;
-    if (a->values.size() != 1) throw Error("--" + a->name + " has one value").at(a->mark);
-    if (a->values[0].find('$') != std::string::npos)
-      throw Error("--" + a->name + " is a variable of the shell: " + a->values[0])
-          .at(a->mark)
-          .help("write its value: no shell is run");
-    return a->values[0];
-  }
-  std::optional<std::int64_t> whole(std::string_view name) const {
-    const ScriptArgument* const a = find(name);
-    if (a == nullptr) return std::nullopt;
-    const std::string text = word(name, "");
-    constexpr std::int64_t kMost = 1'000'000'000;
-    const std::optional<std::int64_t> value = decimal(text);
-    if (!value || *value < 1 || *value > kMost)
-      throw Error("--" + a->name + " expects a whole number from 1, not \"" + text + "\"").at(a->mark);
-    return value;
-  }
-  std::int64_t whole(std::string_view name, std::int64_t otherwise) const { return whole(name).value_or(otherwise); }
-  std::int64_t needed(std::string_view name) const {
-    if (const std::optional<std::int64_t> value = whole(name)) return *value;
-    throw Error(several_.megatron + " does not say --" + std::string(name));
-  }
-  double real(std::string_view name, double otherwise) const {
-    const ScriptArgument* const a = find(name);
-    if (a == nullptr) return otherwise;
-    const std::string text = word(name, "");
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    if (end != text.c_str() + text.size() || text.empty() || !std::isfinite(value) || value < 0)
-      throw Error("--" + a->name + " expects a number, not \"" + text + "\"").at(a->mark);
-    return value;
-  }
-  [[noreturn]] void refuse(std::string_view name, std::string message, std::string help) const {
-    Error error(std::move(message));
-    if (const ScriptArgument* const a = find(name)) error.at(a->mark);
-    error.help(std::move(help));
-    throw error;
-  }
-  void expect(std::string_view name, const std::string& wanted, const std::string& otherwise,
-              const std::string& why) const {
-    if (word(name, otherwise) != wanted) refuse(name, why, "--" + std::string(name) + " " + wanted);
-  }
-  void expect_flag(std::string_view name, const std::string& why) const {
-    if (!flag(name)) refuse(name, why, "--" + std::string(name));
-  }
   void set(const char* name, std::string& option, const std::string& value) const {
     if (!option.empty() && option != value)
       throw Error(std::string(name) + " says " + option + ", and " + several_.megatron + " says " + value,
@@ -331,17 +157,49 @@ class MegatronReader {
   std::int64_t vocabulary() const {
     if (const std::optional<std::int64_t> padded = whole("padded-vocab-size")) return *padded;
     if (word("tokenizer-type", "") != "NullTokenizer")
-      throw Error(several_.megatron + " does not say how many tokens its tokenizer has")
+      throw Error(source_name() + " does not say how many tokens its tokenizer has")
           .help("--padded-vocab-size 128256, which its log prints");
     return round_up(needed("vocab-size") + 1, checked_mul(whole("make-vocab-size-divisible-by", 128), tensor_));
   }
 
   SeveralGpusOptions& several_;
   RunOptions& run_;
-  std::vector<ScriptArgument> arguments_;
   std::int64_t tensor_ = 1, ranks_ = 1;
   bool recomputes_attention_ = false;
 };
+
+// Flags of what Megatron-core does otherwise, or not at all.
+void refuse_flags(const SeveralGpusOptions& several, const RunOptions& run) {
+  const std::pair<const char*, bool> flags[] = {{"--zero", !several.zero.empty()},
+                                                {"--fsdp", !several.fsdp.empty()},
+                                                {"--wrap", !several.wrap.empty()},
+                                                {"--no-reshard", several.keep_unsharded},
+                                                {"--bucket-view", several.bucket_view},
+                                                {"--find-unused-parameters", several.find_unused},
+                                                {"--pp", !several.pipeline.empty()},
+                                                {"--pp-schedule", !several.pipeline_schedule.empty()},
+                                                {"--ep", !several.experts.empty()},
+                                                {"--cp", !several.context.empty()},
+                                                {"--set", !run.set.empty()},
+                                                {"--mode", !run.mode.empty()},
+                                                {"--opt-impl", !run.optimizer_impl.empty()},
+                                                {"--zero-grad", !run.zero_grad.empty()},
+                                                {"--amp", !run.amp.empty()},
+                                                {"--layout", !run.layout.empty()},
+                                                {"--attention", !run.attention.empty()},
+                                                {"--kernels", !run.kernels.empty()},
+                                                {"--like", !run.like.empty()},
+                                                {"--master", !run.master.empty()},
+                                                {"--offload", !run.offload.empty()},
+                                                {"--optimizer-in-backward", run.optimizer_in_backward},
+                                                {"--weights", !run.weights.empty()},
+                                                {"--lora", !run.lora.empty()},
+                                                {"--peft", !run.peft.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + " is not planned with --megatron, whose file says what is run", ErrorKind::usage)
+          .help("leave out " + std::string(flag));
+}
 
 }  // namespace
 
@@ -350,8 +208,7 @@ void read_megatron(SeveralGpusOptions& several, RunOptions& run) {
   if (!run.model.empty())
     throw Error("--megatron reads the model, too, and " + run.model + " is another one", ErrorKind::usage)
         .help("leave out one of them");
-  if (!several.zero.empty() || !several.fsdp.empty())
-    throw Error("--megatron says how ranks share the model", ErrorKind::usage).help("leave out --zero and --fsdp");
+  refuse_flags(several, run);
   const std::shared_ptr<const Source> script = read_file_source(several.megatron);
   const MegatronModel model = MegatronReader(*script, several, run).read();
   run.model = several.megatron;
