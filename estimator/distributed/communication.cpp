@@ -206,7 +206,9 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       Hidden hidden;
       if (strategy.megatron.overlaps_reductions) hidden = {Phase::backward, whole.last_bucket};
       add(kGradientsRow, shares ? Collective::reduce_scatter : Collective::all_reduce, whole.gradients, hidden);
-      if (shares) add("parameters", Collective::all_gather, whole.parameters);
+      hidden = {};
+      if (strategy.megatron.overlaps_gathers) hidden = {Phase::forward, whole.first_gather};
+      if (shares) add("parameters", Collective::all_gather, whole.parameters, hidden);
       break;
     }
     case DataParallel::ddp:

@@ -32,9 +32,9 @@ OptimizerWork megatron_optimizer(const Graph& graph, const Schedule& schedule, c
 /// What the rank holds of the model between steps; `optimizer_bytes` of torch.optim's states.
 StateBytes megatron_states(const Graph& graph, const Strategy& strategy, std::int64_t optimizer_bytes);
 
-/// What a step reduces and gathers, of all ranks: the buffers, and the bucket that is reduced last.
+/// What a step reduces and gathers, of all ranks: the buffers, and the bucket that is reduced last and gathered first.
 struct MegatronBytes {
-  std::int64_t gradients = 0, parameters = 0, last_bucket = 0;
+  std::int64_t gradients = 0, parameters = 0, last_bucket = 0, first_gather = 0;
 };
 MegatronBytes megatron_bytes(const Graph& graph, const Strategy& strategy);
 

@@ -107,7 +107,6 @@ def main():
         torch.cuda.memory._record_memory_history(max_entries=1000000, context=None)
     meter = Meter()
     meter.marks = [] if trace else None
-    base = stat("current")
     config, model = made(name, kind)
     built = stat("current")
     optimizer = get_megatron_optimizer(
@@ -130,14 +129,16 @@ def main():
     meter("built")
 
     def forward(rows, model):
-        tokens, labels, positions, mask = next(rows)
+        number, (tokens, labels, positions, mask) = next(rows)
+        if number > 0:
+            meter("backward")  # of the micro-batch before
         return model(tokens, positions, None, labels=labels), partial(loss_of, mask)
 
     def step():
         model.zero_grad_buffer()
         optimizer.zero_grad()
         meter("start")
-        rows = iter([tuple(t[i * size:(i + 1) * size] for t in batch) for i in range(count)])
+        rows = enumerate([tuple(t[i * size:(i + 1) * size] for t in batch) for i in range(count)])
         get_forward_backward_func()(forward_step_func=forward, data_iterator=rows, model=[model], num_microbatches=count,
                                     seq_length=SEQUENCE, micro_batch_size=size, forward_only=False)
         optimizer.step()
@@ -155,9 +156,8 @@ def main():
             meter.rows = {}
     inner = [o.optimizer for o in getattr(optimizer, "chained_optimizers", [optimizer])]
     line = {"model": name, "kind": written, "optimizer": opt, "batch": size, "world": dist.get_world_size(),
-            "rank": dist.get_rank(), "torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "base": base,
+            "rank": dist.get_rank(), "torch": torch.__version__, "gpu": torch.cuda.get_device_name(),
             "parameters": sum(p.nbytes for p in model.parameters()),
-            "main": sum(p.nbytes for o in inner for g in o.param_groups for p in g["params"]),
             "optimizer_state": sum(t.nbytes for o in inner for s in o.state.values() for t in s.values()
                                    if torch.is_tensor(t) and t.is_cuda),
             "model_bytes": built, **steps}

@@ -74,6 +74,7 @@ Strategy strategy_of(const json& r) {
     s.megatron = {.distributed_optimizer = kind.has("do"),
                   .fp32_gradients = !kind.has("half"),
                   .overlaps_reductions = kind.has("overlap"),
+                  .overlaps_gathers = kind.has("gather"),
                   .bucket_elements = kind.has("bucket") ? kind.number("bucket") * 1'000'000 : 0};
   }
   if (kind.way == "deepspeed") {

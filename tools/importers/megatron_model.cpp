@@ -26,6 +26,9 @@ inputs:
   labels: {shape: [$seq], dtype: int64}
   positions: {shape: [$seq], dtype: int64}
 blocks:
+  CoreAttention:  # where it is recomputed
+    layers:
+      - {name: attention, op: MegatronAttention(), from: [input, input.1, input.2, input.3]}
   SelfAttention:  # of the normalized input, the rotary table and the buffer of scores
     order: [linear_proj, linear_qkv]
     layers:
@@ -33,7 +36,7 @@ blocks:
       - {name: qkv, op: "MegatronQueryKeyValue($groups, $head)", keep: true}
       - {name: query, op: MegatronRotary(), from: [qkv.0, input.1], keep: true}
       - {name: key, op: MegatronRotary(), from: [qkv.1, input.1], keep: true}
-      - {name: core_attention, op: MegatronAttention(), from: [query, key, qkv.2, input.2], keep: true@recompute}
+      - {name: core_attention, @attention, from: [query, key, qkv.2, input.2], keep: true}
       - linear_proj: MegatronLinear(_, $hidden, row=True)
   MLP:
     layers:
@@ -44,10 +47,12 @@ blocks:
     layers:
       - input_layernorm: @norm
       - {name: self_attention, block: SelfAttention, from: [input_layernorm, input.1, input.2]}
-      - {name: attended, op: Add(), from: [input, self_attention]}
+      - {name: sum, op: Add(), from: [input, self_attention]}
+      - {name: attended, op: Rebind(), from: [sum, input_layernorm, self_attention]}  # _forward_attention returns
       - pre_mlp_layernorm: @norm
       - {name: mlp, block: MLP}
-      - {name: output, op: Add(), from: [attended, mlp]}
+      - {name: total, op: Add(), from: [attended, mlp]}
+      - {name: output, op: Rebind(), from: [total, pre_mlp_layernorm, mlp, attended]}  # _forward_mlp does
   Embedding:
     layers:
       - word_embeddings: MegatronEmbedding($vocabulary, $hidden)
@@ -83,7 +88,8 @@ std::string megatron_spec(const MegatronModel& m) {
       {"@groups", number(m.groups / m.ranks)},
       {"@head", number(m.head)},
       {"@norm", std::string(m.root_mean_square ? "RMSNorm" : "LayerNorm") + "($hidden, eps=" + epsilon + ")"},
-      {"@recompute", m.recomputes_attention ? ", checkpoint: reentrant" : ""},
+      {"@attention",
+       m.recomputes_attention ? "block: CoreAttention, checkpoint: reentrant" : "op: MegatronAttention()"},
   }};
   std::string text(kSpec);
   for (const auto& [name, value] : values)

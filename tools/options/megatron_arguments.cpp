@@ -65,6 +65,10 @@ class MegatronReader : MegatronArguments {
     m.distributed_optimizer = flag("use-distributed-optimizer");
     m.fp32_gradients = !flag("grad-reduce-in-bf16");  // of bf16, arguments.py says --accumulate-allreduce-grads-in-fp32
     m.overlaps_reductions = flag("overlap-grad-reduce");
+    m.overlaps_gathers = flag("overlap-param-gather");
+    if (m.overlaps_gathers && !(m.distributed_optimizer && m.overlaps_reductions))
+      refuse("overlap-param-gather",
+             "Megatron-LM refuses it without --use-distributed-optimizer and --overlap-grad-reduce", "");
     m.bucket_elements = whole("ddp-bucket-size", 0);
     set("--precision", run_.precision, "bf16");
     set("--opt", run_.optimizer, "adamw");  // torch.optim.AdamW stands in for Apex's FusedAdam (optimizer/__init__.py)

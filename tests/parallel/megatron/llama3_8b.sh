@@ -8,6 +8,6 @@ torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint "$HEAD" pretrain_gpt.py \
   --group-query-attention --num-query-groups 8 --seq-length 2048 --max-position-embeddings 2048 \
   --normalization RMSNorm --swiglu --disable-bias-linear --position-embedding-type rope --rotary-base 500000 \
   --untie-embeddings-and-output-weights --padded-vocab-size 128512 --hidden-dropout 0 --attention-dropout 0 \
-  --tensor-model-parallel-size 4 --use-distributed-optimizer --overlap-grad-reduce \
+  --tensor-model-parallel-size 4 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
   --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 \
   --micro-batch-size 2 --global-batch-size 32 --bf16 --lr 3e-4 --train-iters 100000 --mock-data
