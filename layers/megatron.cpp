@@ -166,9 +166,10 @@ const LayerDef kLayers[] = {
      .indices = true,
      .lower = lower_buffer,
      .example = {.call = "MegatronBuffer(64)",
-                 .input_shapes = {{10, 2, 64}},
-                 .output_shape = {640},
-                 .derivation = "of a batch of 10; nothing is computed"}},
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {128},
+                 .derivation = "of a batch of 2; nothing is computed"}},
 };
 
 }  // namespace
