@@ -8,6 +8,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/flat_parameters.h"
+#include "estimator/distributed/megatron_layout.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
 
@@ -53,6 +54,15 @@ Sizes flat_sizes(std::span<const FlatParameter> flat, const Strategy& strategy, 
   return sizes;
 }
 
+Sizes main_sizes(const Graph& graph, const Strategy& strategy, std::int64_t rank) {
+  Strategy of_rank = strategy;
+  of_rank.rank = rank;
+  Sizes sizes;
+  if (strategy.megatron.distributed_optimizer)
+    for (const MegatronPart& part : megatron_parts(graph, of_rank)) sizes.push_back(part.elements);
+  return sizes;
+}
+
 }  // namespace
 
 std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, const Strategy& strategy) {
@@ -76,6 +86,7 @@ std::vector<AlikeRanks> alike_ranks(const Graph& graph, const RunConfig& run, co
         return owned;
       }
       case DataParallel::zero2: return by_definition(run, strategy) ? Sizes{} : part_sizes(graph, strategy, rank);
+      case DataParallel::megatron: return main_sizes(graph, strategy, rank);
       case DataParallel::zero3:
       case DataParallel::none:
       case DataParallel::ddp: break;

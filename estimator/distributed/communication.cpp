@@ -5,6 +5,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/distributed/data_parallel_memory.h"
+#include "estimator/distributed/megatron_memory.h"
 #include "estimator/distributed/unused_parameters.h"
 #include "estimator/graph/tensor_style.h"
 
@@ -215,6 +216,17 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   add_context("gradients of keys and values", Collective::send, shared.passed.backward);
   switch (strategy.data) {
     case DataParallel::none: break;
+    case DataParallel::megatron: {
+      const MegatronBytes whole = megatron_bytes(graph, strategy);
+      const bool shares = strategy.megatron.distributed_optimizer;
+      Hidden hidden;
+      if (strategy.megatron.overlaps_reductions) hidden = {Phase::backward, whole.last_bucket};
+      add(kGradientsRow, shares ? Collective::reduce_scatter : Collective::all_reduce, whole.gradients, hidden);
+      hidden = {};
+      if (strategy.megatron.overlaps_gathers) hidden = {Phase::forward, whole.first_gather};
+      if (shares) add("parameters", Collective::all_gather, whole.parameters, hidden);
+      break;
+    }
     case DataParallel::ddp:
     case DataParallel::zero1: {
       add("buffers", Collective::broadcast, buffers);

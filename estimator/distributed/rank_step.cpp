@@ -79,6 +79,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
                     (run.micro_batches > 1 || strategy.runs_stages());
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
+  if (strategy.is_megatron()) computed.in_engine = true;
   if (strategy.is_deepspeed() && !by_definition(run, strategy)) {
     computed.in_engine = true;
     computed.linear_saves_input = strategy.data == DataParallel::zero3;
@@ -95,6 +96,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
 bool makes_gradients_anew(const RunConfig& computed, const Strategy& strategy) {
   if (strategy.data == DataParallel::zero2) return computed.in_engine && strategy.partitions_gradients;
   if (strategy.data == DataParallel::zero3) return computed.in_engine;
+  if (strategy.is_megatron()) return true;
   if (strategy.data != DataParallel::fsdp) return false;
   if (strategy.flat) return true;
   const bool converted = strategy.reduce_type && *strategy.reduce_type != computed.precision;

@@ -12,6 +12,7 @@
 #include "estimator/distributed/flat_parameters.h"
 #include "estimator/distributed/fsdp1_construction.h"
 #include "estimator/distributed/fsdp_construction.h"
+#include "estimator/distributed/megatron_memory.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/rank_states.h"
 #include "estimator/distributed/shard_sizes.h"
@@ -82,6 +83,11 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
   }
 }
 
+// PyTorch's norms are made on the host, unlike Megatron-core's own modules, and moved when all of these are there.
+void move_norms_last(Graph& graph) {
+  std::ranges::stable_partition(graph.model_storage, [&](TensorId t) { return !is_of_norm(graph, t); });
+}
+
 // All is made as it is stored, also where a policy has it gathered in another type.
 void load_as_stored(const Graph& graph, const RunConfig& run, const Strategy& strategy,
                     std::vector<Schedule>& micro_batches) {
@@ -142,6 +148,9 @@ void share_model(RankStep& step) {
     step.collectives = memory(step.graph, step.micro_batches.schedules, strategy, step.run, step.gpu);
     if (strategy.data == DataParallel::zero3 && strategy.made_partitioned)
       narrow_buffers(step.graph, step.run.precision, step.micro_batches.schedules);
+  } else if (strategy.is_megatron()) {
+    move_norms_last(step.graph);
+    step.collectives = megatron_memory(step.graph, step.schedule(), strategy, step.run, step.gpu);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, step.schedule(), strategy);
     step.collectives = ddp_memory(step.graph, step.schedule(), strategy);
@@ -151,6 +160,11 @@ void share_model(RankStep& step) {
 
 void share_states(RankStep& step) {
   const Strategy& strategy = step.strategy;
+  if (strategy.is_megatron()) {
+    step.optimizer = megatron_optimizer(step.graph, step.schedule(), strategy, step.run, step.gpu);
+    step.states = megatron_states(step.graph, strategy, state_bytes(step.optimizer));
+    return;
+  }
   step.states = rank_states(step.graph, step.run, state_bytes(step.optimizer), strategy);
   if (strategy.flat) {
     const StateBytes held = flat_states(flat_parameters(step.graph, step.units, strategy, step.run));

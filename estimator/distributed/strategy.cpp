@@ -5,7 +5,7 @@
 namespace gpuplan {
 
 std::string_view name_of(DataParallel kind) {
-  constexpr std::array<std::string_view, 6> kNames = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
+  constexpr std::array<std::string_view, 7> kNames = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp", "megatron"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

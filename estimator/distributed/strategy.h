@@ -15,8 +15,8 @@ namespace gpuplan {
 
 /// Who keeps what. ddp, zero1 and fsdp are PyTorch's own: DistributedDataParallel, the same with
 /// ZeroRedundancyOptimizer, and FSDP2 (fully_shard). zero2 and zero3 are stages of arXiv:1910.02054, as DeepSpeed
-/// does them.
-enum class DataParallel : std::uint8_t { none, ddp, zero1, zero2, zero3, fsdp };
+/// does them. megatron: Megatron-core's DistributedDataParallel and its optimizers.
+enum class DataParallel : std::uint8_t { none, ddp, zero1, zero2, zero3, fsdp, megatron };
 std::string_view name_of(DataParallel kind);
 
 /// DeepSpeed's stage 3, in elements, with its defaults (deepspeed/runtime/zero/config.py).
@@ -26,6 +26,15 @@ struct PartitionSettings {
   std::int64_t reuse_elements = 1'000'000'000;  // stage3_max_reuse_distance
   std::int64_t persistence_elements = 100'000;  // stage3_param_persistence_threshold: what has no more stays whole
   std::int64_t part_elements = 1'000'000'000;   // sub_group_size: of the rank's part, for each call of the optimizer
+};
+
+/// Megatron-core's, by the names of its arguments (megatron/core/distributed/distributed_data_parallel_config.py).
+struct MegatronSettings {
+  bool distributed_optimizer = false;  // use_distributed_optimizer
+  bool fp32_gradients = true;          // accumulate_allreduce_grads_in_fp32
+  bool overlaps_reductions = false;    // overlap_grad_reduce: gradients are in buckets
+  bool overlaps_gathers = false;       // overlap_param_gather, of the distributed optimizer
+  std::int64_t bucket_elements = 0;    // ddp_bucket_size; 0: max(40,000,000, 1,000,000 * ranks)
 };
 
 /// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or
@@ -158,6 +167,8 @@ struct Strategy {
   /// The model of stage 3 is made under deepspeed.zero.Init, as transformers and Accelerate make it: each parameter is
   /// cut when its module is there.
   bool made_partitioned = true;
+  MegatronSettings megatron;
+  bool is_megatron() const { return data == DataParallel::megatron; }
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 

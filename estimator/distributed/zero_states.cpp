@@ -27,7 +27,8 @@ Elements elements_of(std::span<const Shape> shapes, const Strategy& strategy) {
   }
   switch (strategy.data) {
     case DataParallel::none:
-    case DataParallel::ddp: break;
+    case DataParallel::ddp:
+    case DataParallel::megatron: break;  // megatron_memory.h
     case DataParallel::zero1: {
       std::int64_t owned = 0;
       for (const std::int32_t i : parameters_of_rank(sizes, ranks, strategy.rank))

@@ -102,6 +102,12 @@ class Collector {
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
     if (strategy.is_deepspeed() && !by_definition(run_, strategy) && run_.precision == DType::fp16)
       add("deepspeed_overflow", "no step's gradients overflow; DeepSpeed skips the optimizer of those that do");
+    if (strategy.is_megatron()) {
+      add("megatron_compiled",
+          "torch.compile's cache on disk knows the fastest kernels of Megatron-core's fused functions: else the first "
+          "step measures them beside a buffer of the L2 cache's size");
+      if (run_.clip_grad_norm) add("megatron_clip", "gradients are clipped: their norm is above --clip-grad");
+    }
     if (strategy.data == DataParallel::zero3 && !by_definition(run_, strategy)) {
       if (strategy.made_partitioned)
         add("zero_init",

@@ -360,7 +360,8 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
       if (row.strategy.experts > 1) words += " --ep " + std::to_string(row.strategy.experts);
       return words + (settings.empty() ? " --zero fsdp" : " --fsdp " + settings);
     }
-    case DataParallel::none: break;
+    case DataParallel::none:
+    case DataParallel::megatron: break;
     case DataParallel::ddp: return words + ddp;
   }
   return words;

@@ -53,7 +53,7 @@ std::string plan_json_schema() {
     count_as?:{tool unit:string per_sample batch:integer}
     advice?:{kind:precision|layout|shape|batch change reason:string step_seconds gain:number device_bytes:integer
       fits:boolean}[]
-    parallel?:{data:none|ddp|zero1|zero2|zero3|fsdp bytes:{parameters gradients optimizer_state:integer}
+    parallel?:{data:none|ddp|zero1|zero2|zero3|fsdp|megatron bytes:{parameters gradients optimizer_state:integer}
       every_rank:{first last ranks allocated_bytes reserved_bytes device_bytes:integer}[]
       communication:{what collective:string microseconds exposed_microseconds:integer? bytes sent_bytes:integer}[]
       time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency copy_seconds:number}?

@@ -238,7 +238,8 @@ std::string_view title_of(PipelineSchedule schedule) {
 std::string_view title_of(const Strategy& strategy) { return strategy.flat ? "FSDP1" : title_of(strategy.data); }
 
 std::string_view title_of(DataParallel kind) {
-  constexpr std::array<std::string_view, 6> titles = {"one GPU", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"};
+  constexpr std::array<std::string_view, 7> titles = {"one GPU", "DDP",   "ZeRO-1",       "ZeRO-2",
+                                                      "ZeRO-3",  "FSDP2", "Megatron-core"};
   return titles[static_cast<std::size_t>(kind)];
 }
 

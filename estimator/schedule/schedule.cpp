@@ -143,6 +143,13 @@ bool is_run_again(const Graph& graph, NodeId node) {
 }
 
 // What the training loop's names keep alive beyond the operations that read it.
+// ModelBuilder::constant, which stays without being held.
+bool is_made_once(const Graph& graph, TensorId t) {
+  const BufferId buffer = buffer_of(graph, t);
+  return is_constant(graph, t) &&
+         std::ranges::any_of(graph.model_storage, [&](TensorId made) { return buffer_of(graph, made) == buffer; });
+}
+
 void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept) {
   Schedule& s = writer.schedule();
   const auto is_model_storage = [&](BufferId b) {
@@ -170,7 +177,8 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     for (const TensorId t : graph.leaves) beside.push_back(buffer_of(graph, t));
   if (graph.loss != kNone)
     for (const HeldByNode& held : graph.held_by_nodes)
-      if (!is_run_again(graph, held.node)) beside.push_back(buffer_of(graph, held.tensor));
+      if (!is_run_again(graph, held.node) && !is_made_once(graph, held.tensor))
+        beside.push_back(buffer_of(graph, held.tensor));
   const auto buffer_or_none = [&](TensorId t) { return t == kNone ? kNone : buffer_of(graph, t); };
   // Trainer.training_step() returns the model's, detached.
   const bool names_model_loss = run.loop != Loop::loss_only || run.like == Like::trainer;

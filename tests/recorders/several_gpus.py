@@ -376,6 +376,21 @@ class Meter:
     marks = None
 
 
+def write_trace(trace, meter):
+    events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+    marks = {}
+    for phase, at in meter.marks:
+        marks.setdefault(at, []).append(phase)
+    with open(trace, "w") as file:
+        for i, e in enumerate(events):
+            for phase in marks.get(i, []):
+                file.write(f"# {phase}\n")
+            file.write(f"{e['action']}\t{e['addr']:x}\t{e['size']}\t{e['stream']:x}\n")
+        for at in sorted(marks):
+            if at >= len(events):
+                file.write("".join(f"# {phase}\n" for phase in marks[at]))
+
+
 def main():
     out, name, written, opt, size = *sys.argv[1:5], int(sys.argv[5])
     kind = Kind(written)
@@ -510,18 +525,7 @@ def main():
     with open(out, "a") as file:
         file.write(json.dumps(line) + "\n")
     if trace:
-        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
-        marks = {}
-        for phase, at in meter.marks:
-            marks.setdefault(at, []).append(phase)
-        with open(trace, "w") as file:
-            for i, e in enumerate(events):
-                for phase in marks.get(i, []):
-                    file.write(f"# {phase}\n")
-                file.write(f"{e['action']}\t{e['addr']:x}\t{e['size']}\t{e['stream']:x}\n")
-            for at in sorted(marks):
-                if at >= len(events):
-                    file.write("".join(f"# {phase}\n" for phase in marks[at]))
+        write_trace(trace, meter)
     dist.destroy_process_group()
 
 

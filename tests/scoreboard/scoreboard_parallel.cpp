@@ -12,6 +12,7 @@
 #include "estimator/plan/plan.h"
 #include "layers/catalog.h"
 #include "tests/support/recorded_phases.h"
+#include "tools/importers/megatron_model.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -88,6 +89,14 @@ Strategy strategy_of(const json& r) {
   if (kind.way == "trainer" && kind.has("fsdp")) {
     s.data = DataParallel::fsdp;
     if (kind.has("amp")) s.param_type = s.reduce_type = DType::bf16;
+  }
+  if (kind.way == "megatron") {
+    s.data = DataParallel::megatron;
+    s.megatron = {.distributed_optimizer = kind.has("do"),
+                  .fp32_gradients = !kind.has("half"),
+                  .overlaps_reductions = kind.has("overlap"),
+                  .overlaps_gathers = kind.has("gather"),
+                  .bucket_elements = kind.has("bucket") ? kind.number("bucket") * 1'000'000 : 0};
   }
   if (kind.way == "deepspeed") {
     const bool divides = kind.number("stage") == 3;
@@ -166,7 +175,7 @@ RunConfig run_of(const json& r) {
                                               : OptimizerKind::sgd;
   run.optimizer.momentum = optimizer == "momentum";
   if (kind.way != "trainer") run.loop = Loop::function;
-  if (kind.has("bf") || kind.has("nf")) run.precision = DType::bf16;
+  if (kind.has("bf") || kind.has("nf") || kind.way == "megatron") run.precision = DType::bf16;
   if (kind.has("amp") && !strategy_of(r).as_accelerate) run.autocast = DType::bf16;
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
@@ -175,7 +184,8 @@ RunConfig run_of(const json& r) {
   if (kind.has("savefull")) run.save = SavedCheckpoint::full;
   if (kind.has("savemodel")) run.save = SavedCheckpoint::model;
   if (kind.has("saveshards")) run.save = SavedCheckpoint::sharded;
-  if (kind.has("block")) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  if (kind.has("block") || kind.has("full")) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  run.checkpoint.reentrant = kind.has("full");
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
   return run;
 }
@@ -191,6 +201,21 @@ Model model_of(const json& r) {
   if (std::filesystem::exists(file + ".json")) {  // a decoder
     options.model = file + ".json";
     options.seq = std::to_string((kind.has("seq") ? kind.number("seq") : 1024) / kind.number("cp"));
+  }
+  if (kind.way == "megatron") {  // recorders/megatron_steps.py, MODELS
+    const MegatronModel of{.layers = 6,
+                           .hidden = 768,
+                           .inner = 2048,
+                           .heads = 16,
+                           .groups = 8,
+                           .head = 48,
+                           .tokens = 1024,
+                           .vocabulary = 32000,
+                           .ranks = kind.number("tp"),
+                           .root_mean_square = true,
+                           .recomputes_attention = kind.has("core")};
+    options.piped = std::make_shared<const Source>(Source{name, megatron_spec(of)});
+    return load_model(options);
   }
   if (kind.has("tp"))
     for (const Variable& part : divided_variables(load_model(options), kind.number("tp")))

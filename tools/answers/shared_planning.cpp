@@ -20,7 +20,7 @@ bool shares_layers_of(const RunOptions& options, const TensorPlan& plan) {
 }  // namespace
 
 Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy) {
-  if (!strategy || strategy->tensor * strategy->pipeline == 1) return Sharing::ranks;
+  if (!strategy || strategy->tensor * strategy->pipeline == 1 || strategy->is_megatron()) return Sharing::ranks;
   const bool layers = strategy->tensor > 1 && shares_layers_of(run, strategy->tensor_plan);
   if (strategy->tensor_plan.sequence && !layers)
     throw Error("sequence parallelism is planned of dense decoders that transformers shares", ErrorKind::usage)
@@ -40,6 +40,8 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
   const bool layers = sharing == Sharing::layers || sharing == Sharing::stages;
   shared.planning = prepare_rank(
       run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
+  // The spec that --megatron makes is a rank's part.
+  if (shared.strategy && shared.strategy->is_megatron()) shared.planning.run.tensor_ranks = shared.strategy->tensor;
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
   if (layers && shared.strategy->tensor > 1)
     shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);

@@ -33,6 +33,7 @@
 #include "tools/options/accelerate_config.h"
 #include "tools/options/deepspeed_config.h"
 #include "tools/options/learned_trace_input.h"
+#include "tools/options/megatron_arguments.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_words.h"
 #include "tools/options/several_gpus.h"
@@ -196,9 +197,14 @@ int run_plan(PlanOptions options) {
     read_accelerate(options.several, options.run);
   else if (!options.several.deepspeed.empty())
     read_deepspeed(options.several, options.run);
+  else if (!options.several.megatron.empty())
+    read_megatron(options.several, options.run);
   const Sharing sharing = sharing_of(options.run, strategy_of(options.several));
   const bool in_stages = sharing == Sharing::formulas, runs_stages = sharing == Sharing::stages;
   const std::optional<LaunchAsked> launch = launch_asked(options.emit, options.run, options.output);
+  if (launch && !options.several.megatron.empty())
+    throw Error("--emit: " + options.several.megatron + " is what starts this plan", ErrorKind::usage)
+        .help("leave out --emit");
   const std::vector<ViewerFile> viewers = in_stages ? std::vector<ViewerFile>{} : take_viewers(options.output);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);

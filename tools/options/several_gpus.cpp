@@ -28,6 +28,7 @@ void need_gpus(const SeveralGpusOptions& o) {
                                                 {"--wrap", !o.wrap.empty()},
                                                 {"--fsdp", !o.fsdp.empty()},
                                                 {"--deepspeed", !o.deepspeed.empty()},
+                                                {"--megatron", !o.megatron.empty()},
                                                 {"--bucket-view", o.bucket_view},
                                                 {"--find-unused-parameters", o.find_unused},
                                                 {"--tp", !o.tensor.empty()},
@@ -100,6 +101,8 @@ void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_data_parallel_options(command, o);
   add_flag(command, "--tp", o.tensor, "N[,sequence[,loss]]", kTensorHelp);
   add_flag(command, "--deepspeed", o.deepspeed, "FILE", "A DeepSpeed config: its ZeRO stage, buckets, types and batch");
+  add_flag(command, "--megatron", o.megatron, "FILE",
+           "A script that starts Megatron-LM's pretrain_gpt.py: its arguments say model, batch and parallelism");
   add_flag(command, "--accelerate", o.accelerate, "FILE",
            "A config of Accelerate: processes, DDP, FSDP2 or DeepSpeed, and mixed precision");
   add_flag(command, "--pp", o.pipeline, "N",
@@ -249,6 +252,10 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.moves_units = o.moves_units;
   s.wraps_ends = (o.as_accelerate && !s.flat) || s.experts > 1;
   if (o.deepspeed_options) share_as_deepspeed(*o.deepspeed_options, s);
+  if (o.megatron_settings) {
+    s.data = DataParallel::megatron;
+    s.megatron = *o.megatron_settings;
+  }
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
   if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);
   if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters needs DDP", ErrorKind::usage);

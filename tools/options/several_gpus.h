@@ -31,8 +31,9 @@ struct DeepSpeedOptions {
 struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, link, tensor, pipeline, pipeline_schedule, wrap, fsdp, experts,
       routing, context;
-  std::string deepspeed, accelerate;                  // files
+  std::string deepspeed, accelerate, megatron;        // files
   std::optional<DeepSpeedOptions> deepspeed_options;  // of it, once it is read
+  std::optional<MegatronSettings> megatron_settings;  // of its file, once it is read
   bool bucket_view = false, find_unused = false, keep_unsharded = false;
   bool as_accelerate = false;  // FSDP2 is applied as Accelerate does it
   bool moves_units = false;    // to a model on the host (fsdp_cpu_ram_efficient_loading: false)

@@ -1,0 +1,99 @@
+#include "tools/options/megatron_arguments.h"
+
+#include <doctest/doctest.h>
+
+#include "estimator/base/error.h"
+#include "tests/support/temporary_folder.h"
+#include "tools/options/megatron_script.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kLlama = R"(#!/bin/bash
+# --num-layers 99 is a comment
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+torchrun --nproc-per-node 8 pretrain_gpt.py \
+  --transformer-impl local --no-masked-softmax-fusion --no-gradient-accumulation-fusion \
+  --no-persist-layer-norm --no-create-attention-mask-in-dataloader --num-layers 6 --hidden-size 768 \
+  --num_attention_heads=16 --group-query-attention --num-query-groups 8 --seq-length 1024 \
+  --normalization "RMSNorm" --swiglu --disable-bias-linear --position-embedding-type rope \
+  --untie-embeddings-and-output-weights --hidden-dropout 0 --attention-dropout 0.0 --bf16 --micro-batch-size 2 )";
+
+struct Flags {
+  SeveralGpusOptions several;
+  RunOptions run;
+};
+
+Flags read(const std::string& more, const std::string& script = kLlama) {
+  const tests::Folder folder;
+  Flags flags;
+  flags.several.gpus = "16";
+  flags.several.megatron = folder.with("run.sh", script + more);
+  read_megatron(flags.several, flags.run);
+  return flags;
+}
+
+std::string refusal(const std::string& more, const std::string& script = kLlama) {
+  try {
+    (void)read(more, script);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "";
+}
+
+TEST_CASE("a script's words are those of a shell") {
+  const Source script{"run.sh", "python a.py --one 1 \\\n --two 'a b' --three=3 # --four\n--five 5\n"};
+  const std::vector<ScriptArgument> all = script_arguments(script);
+  REQUIRE_EQ(all.size(), 3);
+  CHECK_EQ(all[0].values, std::vector<std::string>{"1"});
+  CHECK_EQ(all[1].values, std::vector<std::string>{"a b"});
+  CHECK_EQ(all[1].mark.line, 2);
+  CHECK_EQ(all[2].name, "three");
+  CHECK_EQ(all[2].values, std::vector<std::string>{"3"});
+}
+
+TEST_CASE("Megatron's arguments are flags") {
+  const Flags flags = read(
+      "--padded-vocab-size 32000 --tensor-model-parallel-size 4 --global-batch-size 32 --use-distributed-optimizer "
+      "--overlap-grad-reduce --clip-grad 0.5 --lr $LR");
+  CHECK_EQ(flags.several.tensor, "4");
+  CHECK_EQ(flags.run.batch, "32");
+  CHECK_EQ(flags.run.micro_batches, "4");  // 32 of 4 ranks of data parallelism, 2 at a time
+  CHECK_EQ(flags.run.precision, "bf16");
+  CHECK_EQ(flags.run.clip, "0.5");
+  const std::optional<Strategy> strategy = strategy_of(flags.several);
+  REQUIRE(strategy);
+  CHECK(strategy->is_megatron());
+  CHECK_EQ(strategy->ranks(), 4);
+  CHECK(strategy->megatron.distributed_optimizer);
+  CHECK(strategy->megatron.fp32_gradients);
+  CHECK(strategy->megatron.overlaps_reductions);
+  const std::string& spec = flags.run.piped->text;
+  for (const char* line : {"vocabulary: 8000\n", "heads: 4\n", "groups: 2\n", "inner: 512\n", "head: 48\n"})
+    CHECK_MESSAGE(spec.find(line) != std::string::npos, line);  // of a rank; 2,048 is int(4 * 768 * 2 / 3 / 64) * 64
+}
+
+TEST_CASE("a NullTokenizer has an end of document, and ranks share a multiple of 128 rows each") {
+  const Flags flags = read("--tokenizer-type NullTokenizer --vocab-size 32000 --tensor-model-parallel-size 8");
+  CHECK(flags.run.piped->text.find("vocabulary: 4096\n") != std::string::npos);  // 32,001 up to 32 * 1,024, by 8
+}
+
+TEST_CASE("what is not planned of Megatron-core is refused") {
+  const std::string rest = "--padded-vocab-size 32000 ";
+  CHECK_EQ(refusal(rest), "");
+  CHECK_EQ(refusal(rest + "--nun-layers 3"), "--nun-layers of Megatron-LM is not planned");
+  CHECK_EQ(refusal(rest + "--seq-length $S"), "--seq-length is a variable of the shell: $S");
+  CHECK_EQ(refusal(rest + "--pipeline-model-parallel-size 2"),
+           "--pipeline-model-parallel-size is planned of no run of Megatron-core yet");
+  CHECK(refusal(rest + "--tensor-model-parallel-size 2 --sequence-parallel").starts_with("Megatron-core refuses"));
+  CHECK(refusal(rest + "--transformer-impl transformer_engine").starts_with("Transformer Engine"));
+  CHECK_EQ(refusal(rest + "--hidden-dropout 0.1"), "models without dropout are planned");
+  CHECK(refusal(rest + "--global-batch-size 33").starts_with("--global-batch-size 33 is not a multiple"));
+  CHECK(refusal("").ends_with("does not say how many tokens its tokenizer has"));
+  CHECK(
+      refusal(rest + "--num-query-groups 3 --tensor-model-parallel-size 2").starts_with("--num-query-groups 3 is not"));
+}
+
+}  // namespace
+}  // namespace gpuplan

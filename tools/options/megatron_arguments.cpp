@@ -1,0 +1,222 @@
+#include "tools/options/megatron_arguments.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "tools/importers/import.h"
+#include "tools/importers/megatron_model.h"
+#include "tools/options/megatron_values.h"
+#include "tools/options/words.h"
+#include "tools/process/read_source.h"
+
+namespace gpuplan {
+namespace {
+
+class MegatronReader : MegatronArguments {
+ public:
+  MegatronReader(const Source& script, SeveralGpusOptions& several, RunOptions& run)
+      : MegatronArguments(script), several_(several), run_(run) {}
+
+  MegatronModel read() {
+    read_ranks();
+    read_state();
+    read_batch();
+    read_recomputation();
+    refuse_others();
+    return model();
+  }
+
+ private:
+  void set(const char* name, std::string& option, const std::string& value) const {
+    if (!option.empty() && option != value)
+      throw Error(std::string(name) + " says " + option + ", and " + several_.megatron + " says " + value,
+                  ErrorKind::usage)
+          .help("leave out " + std::string(name));
+    option = value;
+  }
+
+  void read_ranks() {
+    const std::int64_t gpus = whole_number("--gpus", several_.gpus, 1, kMostGpus);
+    tensor_ = whole("tensor-model-parallel-size", 1);
+    for (const char* name : {"pipeline-model-parallel-size", "context-parallel-size"})
+      if (whole(name, 1) > 1)
+        refuse(name, "--" + std::string(name) + " is planned of no run of Megatron-core yet",
+               "leave it out; --pp and --cp plan PyTorch's");
+    if (flag("sequence-parallel") && tensor_ > 1)
+      refuse("sequence-parallel",
+             "Megatron-core refuses sequence parallelism with PyTorch's norms: \"sequence parallel not supported by "
+             "torch LayerNorm\"",
+             "without Apex and Transformer Engine, leave it out");
+    if (gpus % tensor_ != 0)
+      refuse("tensor-model-parallel-size",
+             "--gpus " + several_.gpus + " is not a multiple of " + std::to_string(tensor_), "");
+    ranks_ = gpus / tensor_;
+    set("--tp", several_.tensor, std::to_string(tensor_));
+  }
+
+  void read_state() {
+    if (flag("fp16") || !flag("bf16")) refuse("fp16", "Megatron-core is planned in bf16", "--bf16");
+    expect("optimizer", "adam", "adam", "of Megatron-core's optimizers, Adam is planned");
+    MegatronSettings& m = several_.megatron_settings.emplace();
+    m.distributed_optimizer = flag("use-distributed-optimizer");
+    m.fp32_gradients = !flag("grad-reduce-in-bf16");  // of bf16, arguments.py says --accumulate-allreduce-grads-in-fp32
+    m.overlaps_reductions = flag("overlap-grad-reduce");
+    m.overlaps_gathers = flag("overlap-param-gather");
+    if (m.overlaps_gathers && !(m.distributed_optimizer && m.overlaps_reductions))
+      refuse("overlap-param-gather",
+             "Megatron-LM refuses it without --use-distributed-optimizer and --overlap-grad-reduce", "");
+    m.bucket_elements = whole("ddp-bucket-size", 0);
+    set("--precision", run_.precision, "bf16");
+    set("--opt", run_.optimizer, "adamw");  // torch.optim.AdamW stands in for Apex's FusedAdam (optimizer/__init__.py)
+    set("--loop", run_.loop, "function");
+    if (real("clip-grad", 1) > 0 && run_.clip.empty()) run_.clip = word("clip-grad", "1.0");
+  }
+
+  void read_batch() {
+    const std::int64_t each = needed("micro-batch-size"), together = checked_mul(each, ranks_);
+    const std::int64_t all = whole("global-batch-size", together);
+    if (all % together != 0)
+      refuse("global-batch-size",
+             "--global-batch-size " + std::to_string(all) + " is not a multiple of --micro-batch-size times " +
+                 std::to_string(ranks_) + " data-parallel ranks",
+             "the next one is " + std::to_string((all / together + 1) * together));
+    set("--batch", run_.batch, std::to_string(all));
+    set("--micro-batches", run_.micro_batches, std::to_string(all / together));
+  }
+
+  void read_recomputation() {
+    const std::string kind = word("recompute-granularity", flag("recompute-activations") ? "selective" : "");
+    if (kind == "full") {
+      expect("recompute-method", "uniform", "", "of full recomputation, that of each layer is planned");
+      expect("recompute-num-layers", "1", "1", "of full recomputation, that of each layer is planned");
+      set("--checkpoint", run_.checkpoint, "block,reentrant");
+    } else if (kind == "selective") {
+      expect("recompute-modules", "core_attn", "core_attn",
+             "of selective recomputation, that of core attention is planned");
+      recomputes_attention_ = true;
+    } else if (!kind.empty()) {
+      refuse("recompute-granularity", "--recompute-granularity is full or selective, not \"" + kind + "\"", "");
+    }
+  }
+
+  // Megatron-core's modules without Apex and Transformer Engine: what was recorded.
+  void refuse_others() const {
+    expect("transformer-impl", "local", "transformer_engine",
+           "Transformer Engine, Megatron's default, is not planned: its kernels keep other activations. With local "
+           "modules, "
+           "parameters, gradients and the optimizer are the same");
+    const std::string apex = "Apex's kernels are not planned: ";
+    expect_flag("no-masked-softmax-fusion", apex + "its softmax is fused");
+    expect_flag("no-gradient-accumulation-fusion", apex + "they add a product to the main gradient");
+    expect_flag("no-persist-layer-norm", "PyTorch's norms are planned, and Megatron-core refuses to persist them");
+    expect_flag("no-create-attention-mask-in-dataloader", "a mask from the data loader is not planned");
+    expect_flag("swiglu", "models with SwiGLU are planned");
+    expect_flag("disable-bias-linear", "models without biases are planned");
+    expect_flag("untie-embeddings-and-output-weights", "models with a head of their own are planned");
+    expect("position-embedding-type", "rope", "learned_absolute", "models with rotary positions are planned");
+    for (const char* name : {"hidden-dropout", "attention-dropout"})
+      if (real(name, 0.1) != 0) refuse(name, "models without dropout are planned", "--" + std::string(name) + " 0");
+  }
+
+  MegatronModel model() const {
+    MegatronModel m;
+    m.layers = needed("num-layers");
+    m.hidden = needed("hidden-size");
+    m.heads = needed("num-attention-heads");
+    m.tokens = needed("seq-length");
+    m.groups = flag("group-query-attention") ? whole("num-query-groups", 1) : m.heads;
+    m.head = whole("kv-channels", m.hidden / m.heads);
+    constexpr std::int64_t kOfInner = 64;  // arguments.py, of swiglu: int((4 * hidden * 2 / 3) / 64) * 64
+    m.inner = whole("ffn-hidden-size", checked_mul(8, m.hidden) / 3 / kOfInner * kOfInner);
+    m.vocabulary = vocabulary();
+    m.ranks = tensor_;
+    const std::string norm = word("normalization", "LayerNorm");
+    if (norm != "RMSNorm") refuse("normalization", "models with RMSNorm are planned", "--normalization RMSNorm");
+    m.root_mean_square = true;
+    m.epsilon = real("norm-epsilon", 1e-5);
+    m.recomputes_attention = recomputes_attention_;
+    const std::pair<const char*, std::int64_t> divided[] = {{"num-attention-heads", m.heads},
+                                                            {"num-query-groups", m.groups},
+                                                            {"ffn-hidden-size", m.inner},
+                                                            {"padded-vocab-size", m.vocabulary}};
+    for (const auto& [name, size] : divided)
+      if (size % tensor_ != 0)
+        refuse(name,
+               "--" + std::string(name) + " " + std::to_string(size) +
+                   " is not a multiple of --tensor-model-parallel-size " + std::to_string(tensor_),
+               "");
+    if (m.heads % m.groups != 0)
+      refuse("num-query-groups", "--num-query-groups does not divide --num-attention-heads", "");
+    if (m.head % 2 != 0)
+      refuse("kv-channels", "a head of " + std::to_string(m.head) + " has no halves to rotate",
+             "an even --kv-channels");
+    return m;
+  }
+
+  // tokenizer.py, _vocab_size_with_padding; a NullTokenizer has an end of document beside --vocab-size.
+  std::int64_t vocabulary() const {
+    if (const std::optional<std::int64_t> padded = whole("padded-vocab-size")) return *padded;
+    if (word("tokenizer-type", "") != "NullTokenizer")
+      throw Error(source_name() + " does not say how many tokens its tokenizer has")
+          .help("--padded-vocab-size 128256, which its log prints");
+    return round_up(needed("vocab-size") + 1, checked_mul(whole("make-vocab-size-divisible-by", 128), tensor_));
+  }
+
+  SeveralGpusOptions& several_;
+  RunOptions& run_;
+  std::int64_t tensor_ = 1, ranks_ = 1;
+  bool recomputes_attention_ = false;
+};
+
+// Flags of what Megatron-core does otherwise, or not at all.
+void refuse_flags(const SeveralGpusOptions& several, const RunOptions& run) {
+  const std::pair<const char*, bool> flags[] = {{"--zero", !several.zero.empty()},
+                                                {"--fsdp", !several.fsdp.empty()},
+                                                {"--wrap", !several.wrap.empty()},
+                                                {"--no-reshard", several.keep_unsharded},
+                                                {"--bucket-view", several.bucket_view},
+                                                {"--find-unused-parameters", several.find_unused},
+                                                {"--pp", !several.pipeline.empty()},
+                                                {"--pp-schedule", !several.pipeline_schedule.empty()},
+                                                {"--ep", !several.experts.empty()},
+                                                {"--cp", !several.context.empty()},
+                                                {"--set", !run.set.empty()},
+                                                {"--mode", !run.mode.empty()},
+                                                {"--opt-impl", !run.optimizer_impl.empty()},
+                                                {"--zero-grad", !run.zero_grad.empty()},
+                                                {"--amp", !run.amp.empty()},
+                                                {"--layout", !run.layout.empty()},
+                                                {"--attention", !run.attention.empty()},
+                                                {"--kernels", !run.kernels.empty()},
+                                                {"--like", !run.like.empty()},
+                                                {"--master", !run.master.empty()},
+                                                {"--offload", !run.offload.empty()},
+                                                {"--optimizer-in-backward", run.optimizer_in_backward},
+                                                {"--weights", !run.weights.empty()},
+                                                {"--lora", !run.lora.empty()},
+                                                {"--peft", !run.peft.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + " is not planned with --megatron, whose file says what is run", ErrorKind::usage)
+          .help("leave out " + std::string(flag));
+}
+
+}  // namespace
+
+void read_megatron(SeveralGpusOptions& several, RunOptions& run) {
+  if (several.gpus.empty()) throw Error("--megatron needs --gpus", ErrorKind::usage).help("for example --gpus 8");
+  if (!run.model.empty())
+    throw Error("--megatron reads the model, too, and " + run.model + " is another one", ErrorKind::usage)
+        .help("leave out one of them");
+  refuse_flags(several, run);
+  const std::shared_ptr<const Source> script = read_file_source(several.megatron);
+  const MegatronModel model = MegatronReader(*script, several, run).read();
+  run.model = several.megatron;
+  run.piped = std::make_shared<const Source>(Source{import_name(several.megatron), megatron_spec(model)});
+}
+
+}  // namespace gpuplan
