@@ -5,7 +5,7 @@
 namespace gpuplan {
 namespace {
 
-struct Word {
+struct ScriptWord {
   std::string text;
   SourceMark mark;
   bool ends_line = false;  // a line end that no backslash hides comes next
@@ -15,8 +15,8 @@ class ScriptReader {
  public:
   explicit ScriptReader(const Source& script) : script_(script), text_(script.text) {}
 
-  std::vector<Word> words() {
-    std::vector<Word> words;
+  std::vector<ScriptWord> words() {
+    std::vector<ScriptWord> words;
     while (skip_to_word(words)) words.push_back(word());
     return words;
   }
@@ -30,7 +30,7 @@ class ScriptReader {
     ++at_;
   }
 
-  bool skip_to_word(std::vector<Word>& before) {
+  bool skip_to_word(std::vector<ScriptWord>& before) {
     while (at_ < text_.size()) {
       if (at() == '\\' && at(1) == '\n') {
         go_on();
@@ -47,8 +47,8 @@ class ScriptReader {
     return false;
   }
 
-  Word word() {
-    Word word{"", {&script_, line_, column_, 1}};
+  ScriptWord word() {
+    ScriptWord word{"", {&script_, line_, column_, 1}};
     const std::size_t begin = at_;
     char quote = '\0';
     for (; at_ < text_.size() && (quote != '\0' || !is_space()); go_on()) {
@@ -73,7 +73,7 @@ class ScriptReader {
 }  // namespace
 
 std::vector<ScriptArgument> script_arguments(const Source& script) {
-  const std::vector<Word> words = ScriptReader(script).words();
+  const std::vector<ScriptWord> words = ScriptReader(script).words();
   std::size_t begin = 0;
   for (std::size_t i = 0; i < words.size(); ++i)
     if (words[i].text.ends_with(".py")) begin = i + 1;
