@@ -59,7 +59,7 @@ TEST_CASE("a step of torchtitan's Llama 3.1 8B reserves what the script reserved
 }
 
 TEST_CASE("a step of torchtitan's Llama 3.1 8B reserves what 8 and 128 H100s reserved") {
-  // pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, tables 1 and 3: GiB of a nightly of 2024-12-23,
+  // pytorch/torchtitan, its note on Llama 3 and H100s of December 2024, tables 1 and 3: GiB of a nightly of 2024-12-23,
   // between 2.6 and 2.7. allocated: train.py of that commit under `gpuplan shadow` with 2.7.0,
   // tests/shadow_scripts/README.md.
   struct Measured {
