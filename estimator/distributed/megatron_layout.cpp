@@ -68,7 +68,7 @@ std::vector<MegatronPart> megatron_parts(const Graph& graph, const Strategy& str
       parts.push_back({number, elements, has_decay(graph, number)});
     }
   }
-  std::ranges::stable_partition(parts, &MegatronPart::decays);
+  std::stable_partition(parts.begin(), parts.end(), [](const MegatronPart& p) { return p.decays; });
   return parts;
 }
 

@@ -85,7 +85,8 @@ void keep_shards(Graph& graph, const RunConfig& run, const Strategy& strategy, s
 
 // PyTorch's norms are made on the host, unlike Megatron-core's own modules, and moved when all of these are there.
 void move_norms_last(Graph& graph) {
-  std::ranges::stable_partition(graph.model_storage, [&](TensorId t) { return !is_of_norm(graph, t); });
+  std::stable_partition(graph.model_storage.begin(), graph.model_storage.end(),
+                        [&](TensorId t) { return !is_of_norm(graph, t); });
 }
 
 // All is made as it is stored, also where a policy has it gathered in another type.

@@ -82,8 +82,8 @@ std::vector<ScriptArgument> script_arguments(const Source& script) {
     const std::string& text = words[i].text;
     if (text.starts_with("--")) {
       const std::size_t equals = text.find('=');
-      ScriptArgument& a =
-          arguments.emplace_back(text.substr(2, equals == std::string::npos ? equals : equals - 2), words[i].mark);
+      arguments.push_back({text.substr(2, equals == std::string::npos ? equals : equals - 2), words[i].mark, {}});
+      ScriptArgument& a = arguments.back();
       for (char& c : a.name)
         if (c == '_') c = '-';
       if (equals != std::string::npos) a.values.push_back(text.substr(equals + 1));
