@@ -58,8 +58,9 @@ Sizes main_sizes(const Graph& graph, const Strategy& strategy, std::int64_t rank
   Strategy of_rank = strategy;
   of_rank.rank = rank;
   Sizes sizes;
-  if (strategy.megatron.distributed_optimizer)
-    for (const MegatronPart& part : megatron_parts(graph, of_rank)) sizes.push_back(part.elements);
+  if (!strategy.megatron.distributed_optimizer) return sizes;
+  for (const MegatronPart& part : megatron_parts(graph, of_rank))
+    sizes.insert(sizes.end(), {part.elements, part.decays ? 1 : 0});  // each group is stepped by itself
   return sizes;
 }
 

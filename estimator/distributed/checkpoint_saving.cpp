@@ -21,6 +21,10 @@ void refuse_what_was_not_recorded(const RankStep& step) {
   if (step.run.first_step)
     throw refused("--step first", "a checkpoint is saved after the steady step: leave out --step");
   if (s.is_deepspeed()) throw refused("what DeepSpeed saves", "gpuplan shadow runs save_checkpoint() itself");
+  if (s.is_megatron()) throw refused("what Megatron-core saves", "leave out --save");
+  if (s.data == DataParallel::zero1)
+    throw refused("what ZeroRedundancyOptimizer sends to one rank first",
+                  "consolidate_state_dict() is run by gpuplan shadow");
   if (s.flat) throw refused("what FSDP1 saves", "gpuplan shadow runs state_dict() itself; FSDP2 is planned");
   if (step.run.save == SavedCheckpoint::sharded) return;
   const std::string shards = "--save sharded has each rank save its own";
@@ -32,23 +36,6 @@ void refuse_what_was_not_recorded(const RankStep& step) {
   const OptimizerConfig& o = step.run.optimizer;
   if (s.data == DataParallel::fsdp && step.run.save == SavedCheckpoint::full && (o.recorder || o.bitsandbytes))
     throw refused("a full checkpoint of this optimizer", "--save model saves the model alone; " + shards);
-}
-
-// Tensors of a parameter's shape that torch.optim keeps of it.
-int states_of(const OptimizerConfig& o) {
-  switch (o.kind) {
-    case OptimizerKind::none: return 0;
-    case OptimizerKind::sgd: return o.momentum ? 1 : 0;
-    case OptimizerKind::adam:
-    case OptimizerKind::adamw: return o.amsgrad ? 3 : 2;
-    case OptimizerKind::rmsprop: return 1 + (o.momentum ? 1 : 0) + (o.centered ? 1 : 0);
-    case OptimizerKind::adagrad: return 1;
-    case OptimizerKind::adadelta:
-    case OptimizerKind::nadam:
-    case OptimizerKind::radam:
-    case OptimizerKind::adamax: return 2;
-  }
-  return 0;
 }
 
 class Gatherer {
@@ -64,13 +51,13 @@ class Gatherer {
     const std::int64_t size = size_of(stored_type(step_.graph, p, s, step_.run));
     const std::int64_t own = shard_of(shape, group.ranks, group.rank).elements() * size;
     const std::int64_t padded = padded_shard_elements(shape, group.ranks) * size;
-    const bool pads = own != padded;
+    const bool pads = own != padded, is_whole = group.ranks == 1;  // of one rank nothing is gathered
     if (s.offloads) allocate(kOwn, own);
     if (pads) allocate(kPadded, padded);
-    allocate(kWhole, padded * group.ranks);
+    if (!is_whole) allocate(kWhole, padded * group.ranks);
     if (s.offloads) free(kOwn);
     if (pads) free(kPadded);
-    free(kWhole);
+    if (!is_whole) free(kWhole);
   }
 
   OptimizerProgram take() { return std::move(program_); }
@@ -96,7 +83,7 @@ OptimizerProgram checkpoint_saving(const RankStep& step) {
   for (const ParameterTensor& p : step.graph.parameters) gatherer.gather(p);
   if (step.run.save == SavedCheckpoint::model) return gatherer.take();
   for (const ParameterTensor& p : step.graph.parameters)
-    for (int state = 0; p.trainable && state < states_of(step.run.optimizer); ++state) gatherer.gather(p);
+    for (int state = 0; p.trainable && state < states_like_parameter(step.run.optimizer); ++state) gatherer.gather(p);
   return gatherer.take();
 }
 

@@ -264,8 +264,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     }
     case DataParallel::fsdp: {
-      const GatherCounts gathers =
-          counts != nullptr ? *counts : GatherCounts{micro_batches, micro_batches, micro_batches};
+      // FSDP1 under no_sync() keeps what is kept until backward until the last one (_should_free_in_backward).
+      const bool kept = strategy.flat && !strategy.reshard_after_forward && strategy.reduces_last;
+      const std::int64_t times = kept ? 1 : micro_batches;
+      const GatherCounts gathers = counts != nullptr ? *counts : GatherCounts{times, times, times};
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
       std::int64_t of_replicas = 0;
       for (const bool of_experts : {false, true}) {

@@ -216,6 +216,9 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   step.strategy = strategy;
   constexpr PyTorchVersion kRootReshards = 208;  // recorded; 2.6 keeps the root's parameters whatever is said
   const bool wraps = strategy.data == DataParallel::fsdp;
+  constexpr PyTorchVersion kFirstOfFsdp2 = 203;  // torch/distributed/_composable/fsdp
+  if (wraps && !strategy.flat && run.pytorch < kFirstOfFsdp2)
+    throw Error("PyTorch before 2.3 has no FSDP2", ErrorKind::usage).help("--pytorch 2.6 or later");
   if (wraps && strategy.reshards_root && run.pytorch < kRootReshards)
     throw Error("fully_shard(reshard_after_forward=True) of the root was recorded with PyTorch 2.8 and later",
                 ErrorKind::usage)

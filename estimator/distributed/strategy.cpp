@@ -36,7 +36,7 @@ std::string flat_words(const Strategy& s) {
   std::string words = "version=1";
   const auto add = [&](const std::string& word) { words += "," + word; };
   const bool whole = s.shards() == 1;
-  if (!s.reshard_after_forward) add("strategy=grad-op");
+  if (!s.reshard_after_forward && !whole) add("strategy=grad-op");
   if (whole) add("strategy=none");
   if (s.replicas > 1 && !whole) add("strategy=hybrid,replicate=" + std::to_string(s.replicas));
   if (s.param_type) add("param=" + std::string(name_of(*s.param_type)));

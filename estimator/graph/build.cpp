@@ -374,7 +374,8 @@ class GraphBuilder {
     if (wrapped) unit = begin_unit(inputs);
     if (checkpointed) part = begin_checkpoint(node, inputs);
     std::vector<TensorId> given(inputs.begin(), inputs.end());
-    if (run_.tensor_ranks > 1 && tensor_style_of(path, run_.tensor_plan.sequence) == TensorStyle::module)
+    if (!given.empty() && run_.tensor_ranks > 1 &&
+        tensor_style_of(path, run_.tensor_plan.sequence) == TensorStyle::module)
       given.front() = layers_.add_before(gather_call_, join(path, "gathered"), given.front());
     BlockNames names(path, given);
     const std::size_t kept_before = kept_.size(), returned_before = returned_.size();

@@ -90,6 +90,7 @@ void add_run(const Launch& l, std::vector<Property>& all) {
        {"--checkpoint every=N or a pattern with --pp",
         checkpoints && l.strategy.runs_stages() && kind != Kind::block && kind != Kind::op, nobody},
        {"use_reentrant=True of checkpoints", checkpoints && r.checkpoint.reentrant, script},
+       {"--save", r.save != SavedCheckpoint::none, nobody, "the step is the same without it"},
        {"--master", r.master_weights && !l.by_formulas, nobody},
        {"--optimizer-in-backward", r.optimizer_in_backward, nobody},
        {"--offload", r.offload_optimizer || r.offload_saved, nobody},

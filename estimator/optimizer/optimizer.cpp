@@ -207,4 +207,10 @@ OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> para
   return builder.take();
 }
 
+int states_like_parameter(const OptimizerConfig& config) {
+  if (config.kind == OptimizerKind::adagrad) return 1;
+  if (config.kind == OptimizerKind::sgd) return config.momentum ? 1 : 0;
+  return zero_states(config);
+}
+
 }  // namespace gpuplan

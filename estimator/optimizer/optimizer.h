@@ -64,6 +64,9 @@ std::int64_t state_bytes(std::span<const OptimizerProgram* const> programs, std:
 OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,
                                 PyTorchVersion pytorch, const Gpu& gpu, bool first);
 
+/// Tensors like the parameter that are there after the first step.
+int states_like_parameter(const OptimizerConfig& config);
+
 /// State that exists before the first step (Adagrad creates its sums in its constructor): alloc_state
 /// events only.
 OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,

@@ -102,10 +102,14 @@ class Collector {
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
     if (strategy.is_deepspeed() && !by_definition(run_, strategy) && run_.precision == DType::fp16)
       add("deepspeed_overflow", "no step's gradients overflow; DeepSpeed skips the optimizer of those that do");
+    if (strategy.flat && strategy.flat->prefetch != FlatSettings::Prefetch::before)
+      add("fsdp1_time", "the time is that of prefetch=pre: memory alone follows prefetch=");
     if (strategy.is_megatron()) {
       add("megatron_compiled",
           "torch.compile's cache on disk knows the fastest kernels of Megatron-core's fused functions: else the first "
           "step measures them beside a buffer of the L2 cache's size");
+      add("megatron_nan",
+          "--check-for-nan-in-loss-and-grad, a norm of each bucket before it is reduced, is not counted");
       if (run_.clip_grad_norm) add("megatron_clip", "gradients are clipped: their norm is above --clip-grad");
     }
     if (strategy.data == DataParallel::zero3 && !by_definition(run_, strategy)) {

@@ -23,6 +23,7 @@ class GpusScreen : public StyledScreen {
     if (s.is_deepspeed() && !by_definition(report_.run, s)) out += buckets();
     if (s.experts > 1) out += experts();
     if (s.context > 1) out += context();
+    if (rank_.strategy.is_megatron()) out += megatron();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
     if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
@@ -150,11 +151,18 @@ class GpusScreen : public StyledScreen {
                              : "") +
            (s.reduces_last && !rank_.stage ? dot() + "reduced with the last micro-batch" : "");
   }
+  std::string megatron() const {
+    const MegatronSettings& m = rank_.strategy.megatron;
+    return std::string("  runs     ") + (m.distributed_optimizer ? "distributed optimizer" : "whole optimizer") +
+           dot() + "main gradients in " + (m.fp32_gradients ? "fp32" : "bf16") +
+           (m.overlaps_reductions ? dot() + "reductions overlapped" : "") +
+           (m.overlaps_gathers ? dot() + "gathers overlapped" : "") + "\n";
+  }
   std::string kept() const {
     if (rank_.stage)
       return dot() + (rank_.strategy.reshard_after_forward ? "" : "kept, and ") +
              "reduced once all micro-batches are through";
-    if (rank_.strategy.reshard_after_forward) return "";
+    if (rank_.strategy.reshard_after_forward || (rank_.strategy.flat && rank_.strategy.shards() == 1)) return "";
     return dot() + "kept until backward (" + (rank_.strategy.flat ? "strategy=grad-op" : "--no-reshard") + ")";
   }
 
@@ -168,8 +176,9 @@ class GpusScreen : public StyledScreen {
     TextTable table({kLeft, kRight, kRight, kRight});
     table.row({"ranks", "MiB allocated", "reserved", "needs"});
     for (const EveryRank& r : rank_.every) {
-      const std::string between = r.ranks == r.last - r.first + 1 ? " to " : ", " + format_count(r.ranks) + " up to ";
-      const std::string ranks = format_count(r.first) + (r.ranks == 1 ? "" : between + format_count(r.last));
+      std::string ranks = format_count(r.first);
+      if (r.ranks > 1) ranks += " to " + format_count(r.last);
+      if (r.ranks != r.last - r.first + 1) ranks += ", " + format_count(r.ranks) + " of them";
       table.row({ranks, mebibytes(r.allocated_bytes), mebibytes(r.reserved_bytes), mebibytes(r.device_bytes)});
     }
     return "\n" + table.text();

@@ -128,7 +128,9 @@ class InputBuffers {
     return first_slot_[static_cast<std::size_t>(n)] + static_cast<std::size_t>(output);
   }
   bool is_of_norm(const Tensor& t) const {
-    const TensorStyle style = tensor_style_of(graph_.layers[index(graph_.buffers[index(t.buffer)].layer)].name, true);
+    const LayerId layer = graph_.buffers[index(t.buffer)].layer;
+    if (layer == kNone) return false;
+    const TensorStyle style = tensor_style_of(graph_.layers[index(layer)].name, true);
     return style == TensorStyle::norm || style == TensorStyle::head_norm;
   }
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to

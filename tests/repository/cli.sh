@@ -707,6 +707,14 @@ expect 0 '"save": "model"' $saved model --format json
 expect 2 'did you mean "full"' $saved ful
 expect 2 'a full checkpoint of --tp is not planned' $saved model --tp 2
 expect 2 'leave out --step' $saved full --step first
+expect 2 'ZeroRedundancyOptimizer' ${saved/--fsdp param=bf16/--zero 1} full
+expect 2 'no words for --save' $saved full --emit torchrun
+expect 2 '--save sharded' fit zoo:llama3_8b --seq 512 --gpus 8 --gpu h100 --batch 8 --may mesh --save full
+expect 2 'FSDP1' fit zoo:llama3_8b --seq 512 --gpus 8 --gpu h100 --batch 8 --may mesh --fsdp version=1
+expect 2 'ends with a comma' zoo:llama3_8b --seq 512 --gpus 8 --batch 8 --tp 8,
+expect 2 'leave out --seq' --megatron tests/parallel/megatron/llama3_8b.sh --gpus 16 --seq 128
+expect 2 'leave out all but one' --megatron tests/parallel/megatron/llama3_8b.sh --gpus 16 --accelerate x.yaml
+expect 2 'before 2.3 has no FSDP2' zoo:gpt2 --gpus 2 --batch 2 --zero fsdp --pytorch 2.0
 expect 2 'zbvzerobubble,outputs=drop' ${looped/--gpus 3/--gpus 6} zbvzerobubble --tp 2
 expect 0 '^  pipeline of 6 stages, interleaved zero bubble · rank 2 of 3 ' $looped interleavedzerobubble --rank 2
 expect 2 'backward an extra time' $looped interleavedzerobubble --checkpoint op

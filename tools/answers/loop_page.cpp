@@ -65,8 +65,8 @@ void refuse_loop_formats(const OutputOptions& output) {
 
 LengthsReport begin_loop(const Planning& planning) {
   if (planning.run.save != SavedCheckpoint::none)
-    throw Error("--save is planned after steps that are alike", ErrorKind::usage)
-        .help("leave it out, or --eval-batch and the samples' lengths");
+    throw Error("--save is not planned with --eval-batch or batches of several lengths", ErrorKind::usage)
+        .help("leave out one of them");
   if (planning.gpu) refuse_arithmetic(planning.run, *planning.gpu);
   LengthsReport r;
   r.run = planning.run;

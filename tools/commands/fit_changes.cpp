@@ -71,6 +71,13 @@ bool may(const FitOptions& options, const char* word) {
 }
 
 void refuse_with_mesh(const FitOptions& options) {
+  if (options.fsdp.find("version=1") != std::string::npos)
+    throw Error("--may mesh tries FSDP2, and --fsdp version=1 says FSDP1", ErrorKind::usage)
+        .help("leave out version=1");
+  if (options.run.save == "full" || options.run.save == "model")
+    throw Error("--save " + options.run.save + " is not planned with the --tp and --pp that --may mesh tries",
+                ErrorKind::usage)
+        .help("--save sharded, or plan one of its rows with --save " + options.run.save);
   for (const std::string& word : options.may)
     if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
       throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)

@@ -193,12 +193,12 @@ int run_plan(PlanOptions options) {
     return plan_learned_trace(options.run, options.output);
   }
   // Every flag is understood before anything is read.
-  if (!options.several.accelerate.empty())
+  if (!options.several.megatron.empty())
+    read_megatron(options.several, options.run);
+  else if (!options.several.accelerate.empty())
     read_accelerate(options.several, options.run);
   else if (!options.several.deepspeed.empty())
     read_deepspeed(options.several, options.run);
-  else if (!options.several.megatron.empty())
-    read_megatron(options.several, options.run);
   const Sharing sharing = sharing_of(options.run, strategy_of(options.several));
   const bool in_stages = sharing == Sharing::formulas, runs_stages = sharing == Sharing::stages;
   const std::optional<LaunchAsked> launch = launch_asked(options.emit, options.run, options.output);

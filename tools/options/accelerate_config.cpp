@@ -181,6 +181,12 @@ class AccelerateReader {
       throw Error("fsdp_auto_wrap_policy is planned as TRANSFORMER_BASED_WRAP, and this is " + policy)
           .at(fsdp.mark)
           .help("--fsdp wrap=GLOB says which blocks are wrapped");
+    const std::string wrapped = text_at(fsdp, "fsdp_transformer_layer_cls_to_wrap", "");
+    const bool is_block = wrapped.ends_with("Layer") || wrapped.ends_with("Block");
+    if (!wrapped.empty() && !is_block)
+      refuse(fsdp, "fsdp_transformer_layer_cls_to_wrap",
+             "blocks of decoders are wrapped, and " + wrapped + " is no name of one",
+             "leave it out; --fsdp wrap=GLOB with --gpus says which modules are wrapped");
     if (precision_ == "fp16")
       refuse(root_, "mixed_precision", "FSDP in fp16 scales gradients, which is not planned", "mixed_precision: bf16");
     std::string words = version == "1"                                      ? words_of_flat(fsdp)

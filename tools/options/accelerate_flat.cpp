@@ -7,10 +7,11 @@ namespace gpuplan {
 std::string words_of_flat(const YamlNode& fsdp) {
   const std::string after_forward = text_at(fsdp, "fsdp_reshard_after_forward", "FULL_SHARD");
   const std::string strategy = text_at(fsdp, "fsdp_sharding_strategy", "FULL_SHARD");
-  if (fsdp.find("fsdp_sharding_strategy") == nullptr && after_forward != "FULL_SHARD" && after_forward != "true")
+  if (fsdp.find("fsdp_sharding_strategy") == nullptr && after_forward != "FULL_SHARD" && after_forward != "true" &&
+      after_forward != "True")
     refuse(fsdp, "fsdp_reshard_after_forward",
            "accelerate launch says FULL_SHARD to FSDP1 whatever fsdp_reshard_after_forward is",
-           "fsdp_sharding_strategy: " + after_forward);
+           "fsdp_sharding_strategy: SHARD_GRAD_OP, or leave out fsdp_reshard_after_forward");
   const std::string sharding = choose_at<std::string>(fsdp, "fsdp_sharding_strategy", strategy,
                                                       {{"FULL_SHARD", "full"},
                                                        {"SHARD_GRAD_OP", "grad-op"},

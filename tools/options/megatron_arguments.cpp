@@ -73,7 +73,7 @@ class MegatronReader : MegatronArguments {
     set("--precision", run_.precision, "bf16");
     set("--opt", run_.optimizer, "adamw");  // torch.optim.AdamW stands in for Apex's FusedAdam (optimizer/__init__.py)
     set("--loop", run_.loop, "function");
-    if (real("clip-grad", 1) > 0 && run_.clip.empty()) run_.clip = word("clip-grad", "1.0");
+    set("--clip-grad-norm", run_.clip, real("clip-grad", 1) > 0 ? "true" : "false");
   }
 
   void read_batch() {
@@ -89,7 +89,7 @@ class MegatronReader : MegatronArguments {
   }
 
   void read_recomputation() {
-    const std::string kind = word("recompute-granularity", flag("recompute-activations") ? "selective" : "");
+    const std::string kind = flag("recompute-activations") ? "selective" : word("recompute-granularity", "");
     if (kind == "full") {
       expect("recompute-method", "uniform", "", "of full recomputation, that of each layer is planned");
       expect("recompute-num-layers", "1", "1", "of full recomputation, that of each layer is planned");
@@ -97,6 +97,9 @@ class MegatronReader : MegatronArguments {
     } else if (kind == "selective") {
       expect("recompute-modules", "core_attn", "core_attn",
              "of selective recomputation, that of core attention is planned");
+      for (const char* name : {"recompute-method", "recompute-num-layers"})
+        if (!word(name, "").empty())
+          refuse(name, "--" + std::string(name) + " is of full recomputation", "leave it out");
       recomputes_attention_ = true;
     } else if (!kind.empty()) {
       refuse("recompute-granularity", "--recompute-granularity is full or selective, not \"" + kind + "\"", "");
@@ -114,6 +117,8 @@ class MegatronReader : MegatronArguments {
     expect_flag("no-gradient-accumulation-fusion", apex + "they add a product to the main gradient");
     expect_flag("no-persist-layer-norm", "PyTorch's norms are planned, and Megatron-core refuses to persist them");
     expect_flag("no-create-attention-mask-in-dataloader", "a mask from the data loader is not planned");
+    expect_flag("attention-softmax-in-fp32", "scores are planned in fp32, as Megatron-core's own default is");
+    expect_flag("no-rope-fusion", "the fused rotation is Transformer Engine's, and Megatron-core refuses it without");
     expect_flag("swiglu", "models with SwiGLU are planned");
     expect_flag("disable-bias-linear", "models without biases are planned");
     expect_flag("untie-embeddings-and-output-weights", "models with a head of their own are planned");
@@ -149,6 +154,10 @@ class MegatronReader : MegatronArguments {
                "--" + std::string(name) + " " + std::to_string(size) +
                    " is not a multiple of --tensor-model-parallel-size " + std::to_string(tensor_),
                "");
+    if (!whole("kv-channels") && m.hidden % m.heads != 0)
+      refuse("hidden-size", "--hidden-size is no multiple of --num-attention-heads", "or say --kv-channels");
+    if (const std::optional<std::int64_t> most = whole("max-position-embeddings"); most && *most < m.tokens)
+      refuse("max-position-embeddings", "Megatron-LM refuses --max-position-embeddings below --seq-length", "");
     if (m.heads % m.groups != 0)
       refuse("num-query-groups", "--num-query-groups does not divide --num-attention-heads", "");
     if (m.head % 2 != 0)
@@ -185,6 +194,10 @@ void refuse_flags(const SeveralGpusOptions& several, const RunOptions& run) {
                                                 {"--ep", !several.experts.empty()},
                                                 {"--cp", !several.context.empty()},
                                                 {"--set", !run.set.empty()},
+                                                {"--seq", !run.seq.empty()},
+                                                {"--checkpoint", !run.checkpoint.empty()},
+                                                {"--pytorch", !run.pytorch.empty()},
+                                                {"--weight-decay", !run.weight_decay.empty()},
                                                 {"--mode", !run.mode.empty()},
                                                 {"--opt-impl", !run.optimizer_impl.empty()},
                                                 {"--zero-grad", !run.zero_grad.empty()},
@@ -208,6 +221,9 @@ void refuse_flags(const SeveralGpusOptions& several, const RunOptions& run) {
 }  // namespace
 
 void read_megatron(SeveralGpusOptions& several, RunOptions& run) {
+  if (!several.accelerate.empty() || !several.deepspeed.empty())
+    throw Error("--megatron, --accelerate and --deepspeed say what is run each", ErrorKind::usage)
+        .help("leave out all but one");
   if (several.gpus.empty()) throw Error("--megatron needs --gpus", ErrorKind::usage).help("for example --gpus 8");
   if (!run.model.empty())
     throw Error("--megatron reads the model, too, and " + run.model + " is another one", ErrorKind::usage)

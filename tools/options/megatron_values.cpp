@@ -135,10 +135,18 @@ const ScriptArgument* MegatronArguments::find(std::string_view name) const {
   return found == arguments_.rend() ? nullptr : &*found;
 }
 
+bool MegatronArguments::flag(std::string_view name) const {
+  const ScriptArgument* const a = find(name);
+  if (a != nullptr && !a->values.empty())
+    throw Error("--" + a->name + " has no value, and " + a->values[0] + " stands behind it").at(a->mark);
+  return a != nullptr;
+}
+
 std::string MegatronArguments::word(std::string_view name, std::string otherwise) const {
   const ScriptArgument* const a = find(name);
   if (a == nullptr) return otherwise;
-  if (a->values.size() != 1) throw Error("--" + a->name + " has one value").at(a->mark);
+  if (a->values.size() != 1)
+    throw Error("--" + a->name + " has one value, and here " + std::to_string(a->values.size())).at(a->mark);
   if (a->values[0].find('$') != std::string::npos)
     throw Error("--" + a->name + " is a variable of the shell: " + a->values[0])
         .at(a->mark)
@@ -153,13 +161,15 @@ std::optional<std::int64_t> MegatronArguments::whole(std::string_view name) cons
   constexpr std::int64_t kMost = 1'000'000'000;
   const std::optional<std::int64_t> value = decimal(text);
   if (!value || *value < 1 || *value > kMost)
-    throw Error("--" + a->name + " expects a whole number from 1, not \"" + text + "\"").at(a->mark);
+    throw Error("--" + a->name + " expects a whole number from 1 to " + std::to_string(kMost) + ", not \"" + text +
+                "\"")
+        .at(a->mark);
   return value;
 }
 
 std::int64_t MegatronArguments::needed(std::string_view name) const {
   if (const std::optional<std::int64_t> value = whole(name)) return *value;
-  throw Error(source_name() + " does not say --" + std::string(name));
+  throw Error(source_name() + " does not say --" + std::string(name)).help("--" + std::string(name) + " N");
 }
 
 double MegatronArguments::real(std::string_view name, double otherwise) const {
@@ -169,7 +179,7 @@ double MegatronArguments::real(std::string_view name, double otherwise) const {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (end != text.c_str() + text.size() || text.empty() || !std::isfinite(value) || value < 0)
-    throw Error("--" + a->name + " expects a number, not \"" + text + "\"").at(a->mark);
+    throw Error("--" + a->name + " expects a number from 0, not \"" + text + "\"").at(a->mark);
   return value;
 }
 

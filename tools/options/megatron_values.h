@@ -17,7 +17,7 @@ class MegatronArguments {
   /// Throws Error for an argument whose effect on memory is not known here. The script outlives it.
   explicit MegatronArguments(const Source& script);
 
-  bool flag(std::string_view name) const { return find(name) != nullptr; }
+  bool flag(std::string_view name) const;
   /// Its one value.
   std::string word(std::string_view name, std::string otherwise) const;
   /// From 1 on.

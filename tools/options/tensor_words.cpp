@@ -10,6 +10,8 @@ namespace gpuplan {
 
 void read_tensor(const std::string& text, Strategy& s) {
   if (text.empty()) return;
+  if (text.ends_with(','))
+    throw Error("--tp " + text + " ends with a comma", ErrorKind::usage).help("--tp 4, or --tp 4,sequence,loss");
   std::istringstream parts(text);
   std::string word;
   std::getline(parts, word, ',');

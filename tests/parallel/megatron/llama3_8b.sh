@@ -3,7 +3,7 @@
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint "$HEAD" pretrain_gpt.py \
   --transformer-impl local --no-masked-softmax-fusion --no-gradient-accumulation-fusion --no-persist-layer-norm \
-  --no-create-attention-mask-in-dataloader \
+  --no-create-attention-mask-in-dataloader --attention-softmax-in-fp32 --no-rope-fusion \
   --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 \
   --group-query-attention --num-query-groups 8 --seq-length 2048 --max-position-embeddings 2048 \
   --normalization RMSNorm --swiglu --disable-bias-linear --position-embedding-type rope --rotary-base 500000 \

@@ -14,7 +14,8 @@ constexpr const char* kLlama = R"(#!/bin/bash
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 torchrun --nproc-per-node 8 pretrain_gpt.py \
   --transformer-impl local --no-masked-softmax-fusion --no-gradient-accumulation-fusion \
-  --no-persist-layer-norm --no-create-attention-mask-in-dataloader --num-layers 6 --hidden-size 768 \
+  --no-persist-layer-norm --no-create-attention-mask-in-dataloader --attention-softmax-in-fp32 --no-rope-fusion \
+  --num-layers 6 --hidden-size 768 \
   --num_attention_heads=16 --group-query-attention --num-query-groups 8 --seq-length 1024 \
   --normalization "RMSNorm" --swiglu --disable-bias-linear --position-embedding-type rope \
   --untie-embeddings-and-output-weights --hidden-dropout 0 --attention-dropout 0.0 --bf16 --micro-batch-size 2 )";
@@ -43,7 +44,7 @@ std::string refusal(const std::string& more, const std::string& script = kLlama)
 }
 
 TEST_CASE("a script's words are those of a shell") {
-  const Source script{"run.sh", "python a.py --one 1 \\\n --two 'a b' --three=3 # --four\n--five 5\n"};
+  const Source script{"run.sh", "python pretrain_gpt.py --one 1 \\\n --two 'a b' --three=3 # --four\n--five 5\n"};
   const std::vector<ScriptArgument> all = script_arguments(script);
   REQUIRE_EQ(all.size(), 3);
   CHECK_EQ(all[0].values, std::vector<std::string>{"1"});
@@ -51,6 +52,36 @@ TEST_CASE("a script's words are those of a shell") {
   CHECK_EQ(all[1].mark.line, 2);
   CHECK_EQ(all[2].name, "three");
   CHECK_EQ(all[2].values, std::vector<std::string>{"3"});
+}
+
+TEST_CASE("arguments may be in variables of the script") {
+  const Source script{
+      "run.sh",
+      "N=2\nMODEL=(\n  --one $N\n  --two\n)\nMORE=\"--three 3\"\r\ntorchrun pretrain_gpt.py ${MODEL[@]} \\\r\n $MORE"};
+  const std::vector<ScriptArgument> all = script_arguments(script);
+  REQUIRE_EQ(all.size(), 3);
+  CHECK_EQ(all[0].values, std::vector<std::string>{"2"});
+  CHECK_EQ(all[1].name, "two");
+  CHECK_EQ(all[2].values, std::vector<std::string>{"3"});
+}
+
+TEST_CASE("a script that does not start pretrain_gpt.py, or says what is not known, is refused") {
+  const auto error_of = [](const char* text) {
+    const Source script{"run.sh", text};
+    try {
+      (void)script_arguments(script);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string();
+  };
+  CHECK_EQ(error_of("python pretrain_bert.py --bf16"),
+           "--megatron plans pretrain_gpt.py, and this is pretrain_bert.py");
+  CHECK_EQ(error_of("echo hello"), "run.sh does not start pretrain_gpt.py");
+  CHECK_EQ(error_of("python pretrain_gpt.py --a\npython pretrain_gpt.py --b"), "run.sh starts pretrain_gpt.py twice");
+  CHECK_EQ(error_of("python pretrain_gpt.py --bf16 \"$@\""), "what $@ holds is not known, and it may be arguments");
+  CHECK_EQ(error_of("--lr 1 $MORE"), "what $MORE holds is not known, and it may be arguments");
+  CHECK_EQ(error_of("--lr $LR --bf16"), "");
 }
 
 TEST_CASE("Megatron's arguments are flags") {
@@ -61,7 +92,7 @@ TEST_CASE("Megatron's arguments are flags") {
   CHECK_EQ(flags.run.batch, "32");
   CHECK_EQ(flags.run.micro_batches, "4");  // 32 of 4 ranks of data parallelism, 2 at a time
   CHECK_EQ(flags.run.precision, "bf16");
-  CHECK_EQ(flags.run.clip, "0.5");
+  CHECK_EQ(flags.run.clip, "true");
   const std::optional<Strategy> strategy = strategy_of(flags.several);
   REQUIRE(strategy);
   CHECK(strategy->is_megatron());
