@@ -197,7 +197,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes) {
     add_over(group, 1, what, collective, bytes * micro_batches, {});
   };
-  const bool of_loss = strategy.tensor_plan.sequence;  // the sums that loss parallelism is of
+  const bool of_loss = strategy.tensor_plan.loss;  // the sums that loss parallelism is of
   add_shared(strategy.tensor, "tokens, forward", Collective::all_gather, shared.tokens.forward);
   add_shared(strategy.tensor, "sums of tokens, forward", Collective::reduce_scatter, shared.scattered.forward);
   add_shared(strategy.tensor, "tokens, backward", Collective::all_gather, shared.tokens.backward);

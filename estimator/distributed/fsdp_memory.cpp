@@ -323,8 +323,7 @@ class FsdpWriter {
 
   // Under a policy those of norms in sequence parallelism are converted as they come, the others in the reduction.
   bool comes_in_two_types(const FsdpBlocks& unit) const {
-    const bool waits = strategy_.reduces_last && (run_.micro_batches > 1 || strategy_.runs_stages());
-    if (!run_.tensor_plan.sequence || waits) return false;
+    if (!run_.tensor_plan.sequence || strategy_.sums_first(run_.micro_batches)) return false;
     const auto count = [&](bool of_norm) {
       return std::ranges::count_if(unit.members, [&](const FsdpMember& m) {
         return m.gradient != kNone && m.sums_converted && m.is_of_norm == of_norm;

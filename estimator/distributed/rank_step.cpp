@@ -29,7 +29,7 @@ void mark_partial_gradients(Graph& graph, const RunConfig& run) {
   for (ParameterTensor& p : graph.parameters) {
     const TensorStyle style = tensor_style_of(graph.layers[index(p.layer)].name, run.tensor_plan.sequence);
     const Shape& shape = graph.tensor(p.tensor).shape;
-    if (style == TensorStyle::norm || style == TensorStyle::head_norm) p.partial_elements = shape.elements();
+    if (is_norm(style)) p.partial_elements = shape.elements();
     if (style == TensorStyle::vocabulary && std::ranges::find(graph.tied_shapes, shape) == graph.tied_shapes.end())
       p.partial_elements = checked_mul(shape.elements(), run.tensor_ranks);
   }
@@ -75,8 +75,7 @@ RunConfig computed_run(const RunConfig& run, Strategy& strategy) {
   computed.divides_loss = computed.wraps_blocks = strategy.as_accelerate;
   if (strategy.as_accelerate && !strategy.flat) computed.returned_loss = strategy.param_type;
   if (strategy.as_accelerate && strategy.flat) computed.autocast = strategy.param_type;  // prepare_model(): native_amp
-  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.reduces_last &&
-                    (run.micro_batches > 1 || strategy.runs_stages());
+  const bool sums = strategy.data == DataParallel::fsdp && !strategy.flat && strategy.sums_first(run.micro_batches);
   if (sums && strategy.reduce_type && *strategy.reduce_type != computed.precision && run.pytorch >= kSumsAsTheyCome)
     computed.gradient_type = strategy.reduce_type;
   if (strategy.is_megatron()) computed.in_engine = true;

@@ -108,6 +108,8 @@ struct Strategy {
     return back ? pipeline - 1 - place : place;
   }
   bool runs_stages() const { return pipeline > 1 && pipelining.schedule != PipelineSchedule::formulas; }
+  /// Whether gradients of micro-batches are added up before the one reduction of them.
+  bool sums_first(std::int64_t micro_batches) const { return reduces_last && (micro_batches > 1 || runs_stages()); }
   std::int64_t rank = 0;  // among those of data parallelism
   std::int64_t gpus_per_node = 8;
   bool gradient_as_bucket_view = false;  // DDP's

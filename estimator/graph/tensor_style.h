@@ -15,6 +15,9 @@ namespace gpuplan {
 /// head_norm: of some of the heads; module: attention and feed-forward, whose input is gathered (PrepareModuleInput).
 enum class TensorStyle : std::uint8_t { whole, colwise, rowwise, head, vocabulary, norm, head_norm, module };
 
+/// Of a weight that each rank has whole, and of whose gradient it has a part.
+constexpr bool is_norm(TensorStyle style) { return style == TensorStyle::norm || style == TensorStyle::head_norm; }
+
 /// Of the module at this path, by the last part of it: those of Llama, Mistral, Qwen and Gemma have the same names.
 TensorStyle tensor_style_of(std::string_view path, bool sequence);
 

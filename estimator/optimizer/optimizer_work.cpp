@@ -135,8 +135,7 @@ SharedGradients shared_gradients(const Graph& graph, const Schedule& schedule, c
   if (!run.tensor_plan.sequence) return {};
   const auto is_whole = [&](std::int32_t parameter) {
     const Layer& layer = graph.layers[index(graph.parameters[index(parameter)].layer)];
-    const TensorStyle style = tensor_style_of(layer.name, true);
-    return style == TensorStyle::norm || style == TensorStyle::head_norm;
+    return is_norm(tensor_style_of(layer.name, true));
   };
   return {.are = true, .whole = std::ranges::count_if(schedule.with_gradient, is_whole)};
 }

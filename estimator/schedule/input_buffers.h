@@ -129,9 +129,7 @@ class InputBuffers {
   }
   bool is_of_norm(const Tensor& t) const {
     const LayerId layer = graph_.buffers[index(t.buffer)].layer;
-    if (layer == kNone) return false;
-    const TensorStyle style = tensor_style_of(graph_.layers[index(layer)].name, true);
-    return style == TensorStyle::norm || style == TensorStyle::head_norm;
+    return layer != kNone && is_norm(tensor_style_of(graph_.layers[index(layer)].name, true));
   }
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
   // its storage. A view refers to its base.

@@ -12,7 +12,6 @@ full or core (recompute_granularity full, of each layer, or selective, of core a
 (clip_grad of 1.0; without it none). The loop is pretrain_gpt.py's and training.py's, without an attention mask from the
 data loader, and with a batch that stays on the GPU.
 """
-import gc
 import json
 import os
 import pathlib
@@ -25,7 +24,7 @@ from torch._inductor.runtime import benchmarking
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import several_gpus  # noqa: E402
-from several_gpus import REPORTED, Kind, Meter, stat  # noqa: E402
+from several_gpus import Kind, Meter, stat  # noqa: E402
 
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads  # noqa: E402
@@ -144,16 +143,7 @@ def main():
         optimizer.step()
         meter("optimizer")
 
-    steps = {}
-    for i in range(3):
-        meter.on = i in REPORTED
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        gc.collect()
-        if meter.on:
-            meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
-            steps[REPORTED[i]] = meter.rows
-            meter.rows = {}
+    steps = several_gpus.measured(step, meter)
     inner = [o.optimizer for o in getattr(optimizer, "chained_optimizers", [optimizer])]
     line = {"model": name, "kind": written, "optimizer": opt, "batch": size, "world": dist.get_world_size(),
             "rank": dist.get_rank(), "torch": torch.__version__, "gpu": torch.cuda.get_device_name(),

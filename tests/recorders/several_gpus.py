@@ -391,6 +391,21 @@ def write_trace(trace, meter):
                 file.write("".join(f"# {phase}\n" for phase in marks[at]))
 
 
+def measured(step, meter):
+    """The phases of REPORTED of three steps."""
+    steps = {}
+    for i in range(3):
+        meter.on = i in REPORTED
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        gc.collect()
+        if meter.on:
+            meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
+            steps[REPORTED[i]] = meter.rows
+            meter.rows = {}
+    return steps
+
+
 def main():
     out, name, written, opt, size = *sys.argv[1:5], int(sys.argv[5])
     kind = Kind(written)
@@ -495,20 +510,12 @@ def main():
         optimizer.step()
         meter("optimizer")
 
-    steps = {}
     if kind.way == "trainer":
         from trainer_engine import train
         optimizer, read = train(model, kind, size, dist.get_world_size(), meter)
         steps = dict(zip(REPORTED.values(), read))
-    for i in range(0 if steps else 3):
-        meter.on = i in REPORTED
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        gc.collect()
-        if meter.on:
-            meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
-            steps[REPORTED[i]] = meter.rows
-            meter.rows = {}
+    else:
+        steps = measured(step, meter)
     if any(word in kind for word in ("savefull", "savemodel", "saveshards")):
         from checkpoints import save
         meter.on = True

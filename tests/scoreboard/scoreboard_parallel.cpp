@@ -212,7 +212,6 @@ Model model_of(const json& r) {
                            .tokens = 1024,
                            .vocabulary = 32000,
                            .ranks = kind.number("tp"),
-                           .root_mean_square = true,
                            .recomputes_attention = kind.has("core")};
     options.piped = std::make_shared<const Source>(Source{name, megatron_spec(of)});
     return load_model(options);

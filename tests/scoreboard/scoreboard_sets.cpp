@@ -56,7 +56,7 @@ std::vector<ScoreSet> score_sets(const std::string& root) {
                   [=] { return score_lengths(root); }});
   sets.push_back({"evaluation h200", "training with an evaluation in between, step by step (`--eval-batch`)",
                   [=] { return score_evaluations(root); }});
-  sets.push_back({"parallel h200", "one rank of DDP, of ZeRO and of FSDP2", [=] { return score_parallel(root); }});
+  sets.push_back({"parallel h200", "one rank of several GPUs", [=] { return score_parallel(root); }});
   sets.push_back({"learned h200", "models learned at small batches, at batch 64", [=] { return score_learned(root); }});
   sets.push_back({"compared h200", "runs of `tests/recorders/compare_pytorch.py` under `gpuplan shadow`",
                   [=] { return score_reference(root, "tests/shadow/compare_pytorch/h200", "h200"); }});

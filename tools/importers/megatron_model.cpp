@@ -87,7 +87,7 @@ std::string megatron_spec(const MegatronModel& m) {
       {"@heads", number(m.heads / m.ranks)},
       {"@groups", number(m.groups / m.ranks)},
       {"@head", number(m.head)},
-      {"@norm", std::string(m.root_mean_square ? "RMSNorm" : "LayerNorm") + "($hidden, eps=" + epsilon + ")"},
+      {"@norm", std::string("RMSNorm($hidden, eps=") + epsilon + ")"},
       {"@attention",
        m.recomputes_attention ? "block: CoreAttention, checkpoint: reentrant" : "op: MegatronAttention()"},
   }};

@@ -10,12 +10,11 @@ namespace gpuplan {
 struct MegatronModel {
   std::int64_t layers = 0, hidden = 0, inner = 0, heads = 0, groups = 0, head = 0, tokens = 0, vocabulary = 0;
   std::int64_t ranks = 1;             // tensor-model-parallel-size, which divides heads, groups, inner and vocabulary
-  bool root_mean_square = false;      // normalization: RMSNorm, else LayerNorm
   double epsilon = 1e-5;              // norm-epsilon
   bool recomputes_attention = false;  // recompute-granularity: selective
 };
 
-/// A GPT with rotary positions, SwiGLU, no biases, no dropout and a head of its own.
+/// A GPT with rotary positions, RMSNorm, SwiGLU, no biases, no dropout and a head of its own.
 std::string megatron_spec(const MegatronModel& model);
 
 }  // namespace gpuplan

@@ -30,16 +30,6 @@ enum class Word : std::uint8_t {
 
 enum class Sharding : std::uint8_t { full, gradients, none, hybrid };
 
-std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& words) {
-  std::vector<std::pair<std::string, std::string>> pairs;
-  std::istringstream parts(words);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::size_t equals = part.find('=');
-    pairs.emplace_back(part.substr(0, equals), equals == part.npos ? "" : part.substr(equals + 1));
-  }
-  return pairs;
-}
-
 Word word_of(const std::string& key) {
   const Word word = choose<Word>("--fsdp version=1", key,
                                  {{"version", Word::version},
@@ -84,8 +74,25 @@ void read_sharding(Sharding sharding, std::int64_t replicas, Strategy& s) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> fsdp_pairs(const std::string& words) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::istringstream parts(words);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t equals = part.find('=');
+    pairs.emplace_back(part.substr(0, equals), equals == part.npos ? "" : part.substr(equals + 1));
+  }
+  return pairs;
+}
+
+void take_fsdp_key(std::vector<std::string>& given, const std::string& key, const std::string& value) {
+  if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
+  if (std::ranges::find(given, key) != given.end())
+    throw Error("--fsdp says " + key + " twice", ErrorKind::usage).help("leave out one of them");
+  given.push_back(key);
+}
+
 bool asks_for_flat_parameters(const std::string& words) {
-  return std::ranges::any_of(pairs_of(words), [](const auto& p) { return p.first == "version" && p.second == "1"; });
+  return std::ranges::any_of(fsdp_pairs(words), [](const auto& p) { return p.first == "version" && p.second == "1"; });
 }
 
 void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
@@ -94,15 +101,13 @@ void read_flat_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   FlatSettings& flat = s.flat.emplace();
   if (o.keep_unsharded)
     throw Error("--no-reshard is FSDP2's", ErrorKind::usage).help("--fsdp version=1,strategy=grad-op");
-  std::vector<Word> given;
+  std::vector<std::string> given;
   Sharding sharding = Sharding::full;
   std::int64_t replicas = 0;
-  for (const auto& pair : pairs_of(o.fsdp)) {
+  for (const auto& pair : fsdp_pairs(o.fsdp)) {
     const std::string &key = pair.first, &value = pair.second;
     const Word word = word_of(key);
-    if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
-    if (std::ranges::find(given, word) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
-    given.push_back(word);
+    take_fsdp_key(given, key, value);
     const auto type = [&] {
       return choose<DType>("--fsdp " + key, value,
                            {{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}});

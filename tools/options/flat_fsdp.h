@@ -2,11 +2,18 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "estimator/distributed/strategy.h"
 #include "tools/options/several_gpus.h"
 
 namespace gpuplan {
+
+/// KEY=VALUE,... of --fsdp; the value is empty where there is none.
+std::vector<std::pair<std::string, std::string>> fsdp_pairs(const std::string& words);
+/// Throws Error (usage) for a key without a value, and for one of `given`, to which it is added.
+void take_fsdp_key(std::vector<std::string>& given, const std::string& key, const std::string& value);
 
 /// Whether the words of --fsdp say version=1.
 bool asks_for_flat_parameters(const std::string& words);

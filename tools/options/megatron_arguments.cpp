@@ -110,8 +110,7 @@ class MegatronReader : MegatronArguments {
   void refuse_others() const {
     expect("transformer-impl", "local", "transformer_engine",
            "Transformer Engine, Megatron's default, is not planned: its kernels keep other activations. With local "
-           "modules, "
-           "parameters, gradients and the optimizer are the same");
+           "modules, parameters, gradients and the optimizer are the same");
     const std::string apex = "Apex's kernels are not planned: ";
     expect_flag("no-masked-softmax-fusion", apex + "its softmax is fused");
     expect_flag("no-gradient-accumulation-fusion", apex + "they add a product to the main gradient");
@@ -141,7 +140,6 @@ class MegatronReader : MegatronArguments {
     m.ranks = tensor_;
     const std::string norm = word("normalization", "LayerNorm");
     if (norm != "RMSNorm") refuse("normalization", "models with RMSNorm are planned", "--normalization RMSNorm");
-    m.root_mean_square = true;
     m.epsilon = real("norm-epsilon", 1e-5);
     m.recomputes_attention = recomputes_attention_;
     const std::pair<const char*, std::int64_t> divided[] = {{"num-attention-heads", m.heads},

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <vector>
 
 #include "tools/options/flat_fsdp.h"
@@ -126,10 +125,7 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
   if (asks_for_flat_parameters(o.fsdp)) return read_flat_fsdp(o, s);
   s.data = DataParallel::fsdp;
   std::vector<std::string> given;
-  std::istringstream parts(o.fsdp);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::size_t equals = part.find('=');
-    const std::string key = part.substr(0, equals), value = equals == part.npos ? "" : part.substr(equals + 1);
+  for (const auto& [key, value] : fsdp_pairs(o.fsdp)) {
     const int kind = choose<int>("--fsdp", key,
                                  {{"param", 0},
                                   {"reduce", 1},
@@ -140,9 +136,7 @@ void read_fsdp(const SeveralGpusOptions& o, Strategy& s) {
                                   {"offload", 6},
                                   {"sync", 7},
                                   {"version", 8}});
-    if (value.empty()) throw Error("--fsdp " + key + " has no value", ErrorKind::usage).help("--fsdp " + key + "=...");
-    if (std::ranges::find(given, key) != given.end()) throw Error("--fsdp says " + key + " twice", ErrorKind::usage);
-    given.push_back(key);
+    take_fsdp_key(given, key, value);
     if (kind == 0) s.param_type = type_of_policy(key, value);
     if (kind == 1) s.reduce_type = type_of_policy(key, value);
     if (kind == 2 && o.keep_unsharded) throw Error("--no-reshard and --fsdp reshard= say the same", ErrorKind::usage);
@@ -228,6 +222,13 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
         .help("--gpus must be a multiple of --tp times --pp");
   if (!o.pipeline_schedule.empty())
     read_pipeline(o, s);
+  else if (!asks_for_every_rank(o) && s.tensor > 1 && !o.rank.empty() &&
+           whole_number("--rank", o.rank, 0, kMostGpus) >= s.ranks())
+    throw Error("--rank counts the ranks of data parallelism, and with --tp " + std::to_string(s.tensor) +
+                    " there are " + std::to_string(s.ranks()),
+                ErrorKind::usage)
+        .help("those that share a layer are planned as one: --rank 0" +
+              (s.ranks() > 1 ? " to " + std::to_string(s.ranks() - 1) : std::string()));
   else if (!asks_for_every_rank(o))
     s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
   s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);

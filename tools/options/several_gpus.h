@@ -58,9 +58,8 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& options);
 constexpr const char* kFsdpHelp =
     "FSDP2 with its settings: param=bf16,reduce=fp32 (MixedPrecisionPolicy), reshard=true|false|but-last, "
     "reshard-root=true, wrap=GLOB, replicate=N (HSDP), offload=true (CPUOffloadPolicy), sync=last (of micro-batches); "
-    "version=1 is FSDP1: "
-    "strategy=full|grad-op|none|hybrid, orig-params=true, prefetch=pre|post|none, forward-prefetch=true, buffer=bf16, "
-    "sync-states=true";
+    "version=1 is FSDP1: strategy=full|grad-op|none|hybrid, orig-params=true, prefetch=pre|post|none, "
+    "forward-prefetch=true, buffer=bf16, sync-states=true";
 /// --fsdp into a strategy, which is FSDP2's then: "param=bf16,reduce=fp32,reshard=false,wrap=layers.*", fully_shard's
 /// arguments. Throws Error (usage) for what is not understood, said twice, or said by another flag, too.
 void read_fsdp(const SeveralGpusOptions& options, Strategy& strategy);
