@@ -37,6 +37,8 @@ Json learned_json(const TraceReport& report) {
                     {"reserved_bytes", trace.peaks[r].reserved_bytes}});
   return {{"command", trace.command},
           {"gpu", trace.gpu},
+          {"gpus", trace.world},
+          {"rank", trace.rank},
           {"runs", std::move(runs)},
           {"recorded", report.plan.recorded},
           {"structure_of", values_json(trace, trace.runs[report.plan.nearest])},

@@ -35,6 +35,7 @@ std::string TraceScreen::headline() const {
   const LearnedTrace& trace = *report_.trace;
   std::string out = paint("1", printable_text(report_.file)) + dot() + "learned" + dot() +
                     values_text(trace.variables, report_.plan.values);
+  if (trace.world > 1) out += dot() + "rank " + std::to_string(trace.rank) + " of " + std::to_string(trace.world);
   out += dot() + (report_.gpu ? report_.gpu->title : "no GPU named") + dot() + "PyTorch " + trace.torch;
   return out + "\n  " + trace.command + "\n";
 }

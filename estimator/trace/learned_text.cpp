@@ -13,6 +13,7 @@ std::string_view trace_form() {
   torch: 2.15.0
   alloc_conf: expandable_segments:True    may be left out
   compiled: yes                           torch.compile made code for each run; may be left out
+  rank: 0 of 8                            of torch.distributed; may be left out
   context: 536870912                      bytes of the CUDA context and libraries
   run: batch=4 requested=R allocated=A reserved=V
                                           the peaks that PyTorch reported; one line per run

@@ -51,13 +51,14 @@ struct LearnedSection {
   std::vector<LearnedEvent> events;
 };
 
-/// One process of a script on one GPU.
+/// One process of a script on one GPU, which may be one rank of several.
 struct LearnedTrace {
   std::string command;                             // "python train.py --batch-size {batch}"
   std::string gpu, gpu_title;                      // that the script found
   int capability_major = 8, capability_minor = 0;  // its CUDA compute capability
   std::string torch, alloc_conf;                   // PyTorch's version; PYTORCH_ALLOC_CONF
   bool compiled = false;                           // torch.compile made code for each run's values
+  std::int64_t world = 1, rank = 0;                // of torch.distributed: --world, --rank
   std::int64_t context_bytes = 0;                  // of the runtime
   std::vector<TraceVariable> variables;
   std::vector<std::vector<std::int64_t>> runs;  // the variables' values, by run

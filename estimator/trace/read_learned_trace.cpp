@@ -117,6 +117,11 @@ void TraceReader::header(std::string_view line) {
     trace_.alloc_conf = rest;
   } else if (key == "compiled" && rest == "yes") {
     trace_.compiled = true;
+  } else if (key == "rank") {
+    trace_.rank = number(take_until(rest, ' '), "a rank");
+    if (take_until(rest, ' ') != "of") fail("expects a rank, such as \"0 of 8\"");
+    trace_.world = number(rest, "how many ranks there are");
+    if (trace_.rank >= trace_.world) fail("expects a rank below how many there are");
   } else if (key == "context") {
     trace_.context_bytes = number(rest, "bytes");
     has_context_ = true;

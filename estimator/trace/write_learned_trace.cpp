@@ -60,6 +60,7 @@ std::string header(const LearnedTrace& trace) {
   text += "torch: " + printable_text(trace.torch) + "\n";
   if (!trace.alloc_conf.empty()) text += "alloc_conf: " + printable_text(trace.alloc_conf) + "\n";
   if (trace.compiled) text += "compiled: yes\n";
+  if (trace.world > 1) text += "rank: " + std::to_string(trace.rank) + " of " + std::to_string(trace.world) + "\n";
   text += "context: " + std::to_string(trace.context_bytes) + "\n";
   for (std::size_t r = 0; r < trace.runs.size(); ++r)
     text += "run: " + values_text(trace.variables, trace.runs[r]) +

@@ -814,7 +814,13 @@ expect 2 '--seq expects a whole number' $llama --like trl-sft --seq 999999999999
 expect 2 '--checkpoint every=2 with --like trl-sft' $llama --like trl-sft --checkpoint every=2
 expect 2 '--weights int4 with --peft ia3' $llama --peft ia3 --weights int4
 expect 2 '--precision fp64 with --peft ia3' $llama --peft ia3 --precision fp64
-expect 2 '--gpus with --like trl-sft is not planned' $llama --like trl-sft --gpus 2
+expect 2 '--zero with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --zero fsdp --batch 2
+expect 2 '--fsdp with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --fsdp param=bf16 --batch 2
+expect 2 '--tp with --like pytorch().*not told' $llama --like 'pytorch()' --gpus 2 --tp 2 --batch 2
+expect 2 '--rank all with --like pytorch()' $llama --like 'pytorch()' --gpus 2 --rank all --batch 2
+expect 2 'a batch of 3 cannot be divided equally among 2 GPUs' $llama --like 'pytorch()' --gpus 2 --batch 3
+expect 2 'a batch of 4 cannot be divided equally among 2 GPUs of 4 micro-batches' $llama --like 'pytorch()' --gpus 2 --micro-batches 4 --batch 4
+expect 2 '--accelerate with --like pytorch()' $llama --like 'pytorch()' --accelerate tests/parallel/accelerate/fsdp2.yaml
 expect 2 '--eval-batch with --peft ia3 is not planned' $llama --peft ia3 --eval-batch 4
 expect 2 '--seq-lengths with --like trl-dpo is not planned' $llama --like trl-dpo --seq-lengths "$work/lengths.txt"
 expect 2 '--peft ia3 runs the library' zoo:gpt2 --peft ia3
@@ -824,7 +830,6 @@ expect 2 '--weights int4:torchao is for gpuplan plan' fit $llama --weights int4:
 expect 2 '--like torchtune is for gpuplan plan' layers $llama --like torchtune
 expect 2 '--like accelerate is not planned by the library' $llama --peft ia3 --like accelerate
 expect 2 '--peft is for gpuplan plan' fit $llama --peft ia3
-expect 2 '--gpus with --like trl-sft is not planned' sweep $llama --over like=trl-sft,trl-dpo --batch 2 --gpus 2
 
 # Snapshots of PyTorch's allocator, read by themselves, replayed, and refused where they cannot be.
 expect 0 '^  Peak +323 MiB  allocated, at backward, step 2' snapshot tests/snapshots/plain-2.15.pickle

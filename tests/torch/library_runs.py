@@ -39,8 +39,14 @@ def planned(gpuplan: str, gpu: str, flags: List[str]) -> Tuple[Figures, str]:
     return tuple(plan["peak"][name] for name in NAMES), "; ".join(plan.get("warnings") or [])
 
 
-def measured(gpuplan: str, gpu: str, script: List[str]) -> Tuple[Figures, str]:
-    out, said = output([gpuplan, "shadow", "--gpu", gpu, "-q", "--", sys.executable, str(HERE / script[0]), *script[1:]])
+def world_of(flags: List[str]) -> List[str]:
+    """Which rank of how many the script is run as."""
+    given = dict(zip(flags, flags[1:]))
+    return ["--world", given["--gpus"], "--rank", given.get("--rank", "0")] if "--gpus" in given else []
+
+
+def measured(gpuplan: str, gpu: str, world: List[str], script: List[str]) -> Tuple[Figures, str]:
+    out, said = output([gpuplan, "shadow", "--gpu", gpu, *world, "-q", "--", sys.executable, str(HERE / script[0]), *script[1:]])
     for line in out.splitlines():
         if line.startswith("peaks "):
             return tuple(int(word) for word in line.split()[1:]), ""
@@ -85,7 +91,7 @@ def main() -> int:
         flags, script = run
         gpu = gpu_of(flags)
         plan, why = planned(gpuplan, gpu, in_models(shlex.split(flags)))
-        real, why_not = measured(gpuplan, gpu, in_models(shlex.split(script)))
+        real, why_not = measured(gpuplan, gpu, world_of(shlex.split(flags)), in_models(shlex.split(script)))
         return flags, plan, real, "; ".join(filter(None, (why, why_not)))
 
     failed = 0

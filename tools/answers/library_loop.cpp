@@ -10,7 +10,9 @@
 
 #include "estimator/base/format.h"
 #include "estimator/base/list_text.h"
+#include "estimator/distributed/nccl_memory.h"
 #include "estimator/plan/run_names.h"
+#include "tools/answers/library_ranks.h"
 #include "tools/answers/trace_plan.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/library_words.h"
@@ -28,7 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 6> kLoops = {"pytorch", "trainer", "trl-sft", "trl-dpo", "torchtune", "infer"};
+constexpr std::array<std::string_view, 7> kLoops = {"pytorch", "trainer",   "lightning", "trl-sft",
+                                                    "trl-dpo", "torchtune", "infer"};
 // What a trace is planned with.
 constexpr std::array<std::string_view, 2> kOfTrace = {"--runtime", "--alloc-conf"};
 constexpr const char* kUsualTokens = "1024";  // max_length of trl.SFTConfig and DPOConfig
@@ -43,6 +46,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOptimize
      {"lion", "lion_32bit"},
      {"lion8bit", "lion_8bit"},
      {"paged_lion8bit", "paged_lion_8bit"}}};
+
+// PyTorch's, by --opt's names.
+bool has_own_optimizers(const std::string& loop) { return loop == "pytorch" || loop == "lightning"; }
 
 std::string transformers_name(const std::string& optimizer) {
   const auto known =
@@ -92,30 +98,33 @@ void refuse_other_values(const RunOptions& o, const RunConfig& run) {
 }
 
 // gpuplan.library_loops' Loop.
-std::string settings_of(const RunOptions& o, const RunConfig& run) {
-  nlohmann::ordered_json json = {{"like", loop_of(o)},
-                                 {"seq", tokens_of_sample(o)},
-                                 {"micro_batches", run.micro_batches},
-                                 {"amp", o.amp},
-                                 {"precision", o.precision},
-                                 {"checkpoint", o.checkpoint},
-                                 {"optimizer", loop_of(o) == "pytorch" ? o.optimizer : transformers_name(o.optimizer)},
-                                 {"weights", o.weights},
-                                 {"like_text", o.like},
-                                 {"peft", o.peft}};
+std::string settings_of(const RunOptions& o, const RunConfig& run, const std::optional<LibraryRanks>& ranks) {
+  nlohmann::ordered_json json = {
+      {"like", loop_of(o)},
+      {"seq", tokens_of_sample(o)},
+      {"micro_batches", run.micro_batches},
+      {"amp", o.amp},
+      {"precision", o.precision},
+      {"checkpoint", o.checkpoint},
+      {"optimizer", has_own_optimizers(loop_of(o)) ? o.optimizer : transformers_name(o.optimizer)},
+      {"weights", o.weights},
+      {"like_text", o.like},
+      {"peft", o.peft}};
   if (run.lora)
     json["lora"] = {{"r", run.lora->rank},    {"alpha", run.lora->alpha},     {"dropout", run.lora->dropout},
                     {"dora", run.lora->dora}, {"targets", run.lora->targets}, {"save", run.lora->saved}};
+  if (ranks) json["gpus"] = nlohmann::ordered_json::parse(ranks->settings);
   return json.dump();
 }
 
 // "trl's SFTTrainer of config.json, samples of 1,024 tokens, --amp bf16, and its defaults"
-std::string words_of_loop(const RunOptions& o) {
+std::string words_of_loop(const RunOptions& o, const std::optional<LibraryRanks>& ranks) {
   const std::string loop = loop_of(o);
   const std::size_t settings = o.like.find('(');
   std::string text = (loop == "trl-dpo"     ? "trl's DPOTrainer of "
                       : loop == "trl-sft"   ? "trl's SFTTrainer of "
                       : loop == "trainer"   ? "transformers' Trainer of "
+                      : loop == "lightning" ? "Lightning's Trainer of "
                       : loop == "infer"     ? "forwards of "
                       : loop == "torchtune" ? "torchtune's recipe for one GPU of "
                                             : "steps of ") +
@@ -130,6 +139,7 @@ std::string words_of_loop(const RunOptions& o) {
                                     {"--micro-batches ", &o.micro_batches}})
     if (!value->empty()) text += std::string(", ") + flag + *value;
   if (!o.weights.empty() && o.precision.empty()) text += ", the rest in bf16";
+  if (ranks) text += ", " + ranks->words;
   if (settings != std::string::npos) text += ", " + o.like.substr(settings);
   return loop == "pytorch" || loop == "infer" ? text : text + ", and its defaults";
 }
@@ -148,6 +158,17 @@ RunOptions of_the_trace(const RunOptions& options) {
                      "--micro-batches and --gpu");
   }
   return flags;
+}
+
+void refuse_uneven(const RunConfig& run, const LibraryRanks& ranks) {
+  const std::int64_t gpus = ranks.strategy.gpus, parts = gpus * run.micro_batches;
+  if (run.batch % parts == 0) return;
+  throw Error("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(gpus) +
+                  " GPUs" +
+                  (run.micro_batches > 1 ? " of " + std::to_string(run.micro_batches) + " micro-batches" : ""),
+              ErrorKind::usage)
+      .help("--batch counts all samples of the step; the next possible one is " +
+            std::to_string((run.batch / parts + 1) * parts));
 }
 
 // The one that is asked for, which the plan then has as it was recorded: losses in chunks are no function of the batch.
@@ -187,11 +208,14 @@ RunConfig library_config(const RunOptions& options) {
   return run;
 }
 
-RunOptions learned_library_loop(const RunOptions& options) {
+RunOptions learned_library_loop(const RunOptions& options, const SeveralGpusOptions& several) {
   RunOptions flags = of_the_trace(options);
+  const std::optional<LibraryRanks> ranks = library_ranks(several, loop_of(options), library_asked(options));
   if (std::ranges::find(kLoops, loop_of(options)) == kLoops.end())
     throw Error("--like " + options.like + " is not planned by the library's own code", ErrorKind::usage)
-        .help("--like pytorch, trainer, trl-sft, trl-dpo or torchtune, also with settings: 'trl-sft(packing=True)'");
+        .help(
+            "--like pytorch, trainer, lightning, trl-sft, trl-dpo or torchtune, also with settings: "
+            "'trl-sft(packing=True)'");
   if (!options.peft.empty() && !options.lora.empty())
     throw Error("--lora and --peft both say which adapters there are", ErrorKind::usage).help("leave out one of them");
   if (infers(options) && !options.optimizer.empty())
@@ -202,30 +226,37 @@ RunOptions learned_library_loop(const RunOptions& options) {
                 ErrorKind::usage)
         .help(infers(options) ? "leave out --mode infer" : "--mode infer --like 'infer(merge=True)'");
   refuse_other_values(options, run);
+  if (ranks) refuse_uneven(run, *ranks);
   refuse_untrusted_code(options);
-  const std::string model = model_word(options), settings = settings_of(options, run), gpu = python_step(options).gpu;
+  const std::string model = model_word(options), settings = settings_of(options, run, ranks),
+                    gpu = python_step(options).gpu;
   const std::string batches = batches_of_loop(run);
+  const std::string rank = std::to_string(ranks ? ranks->strategy.rank : 0),
+                    gpus = std::to_string(ranks ? ranks->strategy.gpus : 1);
   const Interpreter i = interpreter();
   const fs::path trace =
-      remembered_as({model, settings, gpu, batches}, i, InFolder::this_one).replace_extension(".trace");
+      remembered_as({model, settings, gpu, batches, rank}, i, InFolder::this_one).replace_extension(".trace");
   std::error_code none;
   if (!fs::is_regular_file(trace, none) || !still_holds(trace)) {
     write_stderr("running three steps with " + library_asked(options) + " by " + i.python + " on a simulated " + gpu +
                  ", once: the result is kept ...\n");
     std::vector<std::string> command = {
-        i.program, "shadow", "--learn",    trace.string(),         "--vary", "batch=" + batches,
-        "--gpu",   gpu,      "--learn-as", words_of_loop(options), "--"};
+        i.program,          "shadow", "--learn", trace.string(), "--vary",
+        "batch=" + batches, "--gpu",  gpu,       "--learn-as",   words_of_loop(options, ranks),
+        "--world",          gpus,     "--rank",  rank,           "--"};
     const std::vector<std::string> python = python_command(i, "library_loops");
     command.insert(command.end(), python.begin(), python.end());
     command.insert(command.end(), {trace.string() + ".sources", "{batch}", settings, model});
     run_python(i, command);
   }
   flags.model = trace.string();
+  if (ranks && flags.runtime.empty())  // a simulated NCCL takes no memory
+    flags.runtime = std::to_string(context_bytes(run, load_gpu(options).value_or(Gpu{}), ranks->strategy)) + " B";
   return flags;
 }
 
-PlannedFigures library_figures(const RunOptions& options, const Gpu* gpu) {
-  const RunOptions flags = learned_library_loop(options);
+PlannedFigures library_figures(const RunOptions& options, const Gpu* gpu, const SeveralGpusOptions& several) {
+  const RunOptions flags = learned_library_loop(options, several);
   return trace_figures(*read_file_source(flags.model, kTraceLimit), flags, gpu);
 }
 

@@ -8,6 +8,7 @@
 #include "estimator/device/gpu.h"
 #include "estimator/search/figures.h"
 #include "tools/options/run_options.h"
+#include "tools/options/several_gpus.h"
 
 namespace gpuplan {
 
@@ -20,11 +21,12 @@ std::string library_asked(const RunOptions& options);
 /// The run, as far as flags that are not the library's say it. Throws Error (usage).
 RunConfig library_config(const RunOptions& options);
 
-/// The flags with which the learned steps are planned, a trace in the model's place. Throws Error: usage for a flag
-/// that the loop is not told, and (environment) where there is no Python with the library and PyTorch's build for CUDA.
-RunOptions learned_library_loop(const RunOptions& options);
+/// The flags with which the learned steps are planned, a trace in the model's place; of several GPUs one rank is run.
+/// Throws Error: usage for a flag that the loop is not told, and (environment) where there is no Python with the
+/// library and PyTorch's build for CUDA.
+RunOptions learned_library_loop(const RunOptions& options, const SeveralGpusOptions& several = {});
 
 /// The learned steps' figures, with the verdict of a GPU. Throws what learned_library_loop() throws.
-PlannedFigures library_figures(const RunOptions& options, const Gpu* gpu);
+PlannedFigures library_figures(const RunOptions& options, const Gpu* gpu, const SeveralGpusOptions& several = {});
 
 }  // namespace gpuplan

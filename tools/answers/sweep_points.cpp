@@ -201,9 +201,7 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
 
 // Each is a run of the library's own code.
 PlannedFigures SweepPoints::learned(const PointOptions& options, const SweptGpu* on) {
-  if (strategy_of(options.several))
-    throw Error("--gpus with " + library_asked(options.run) + " is not planned", ErrorKind::usage).help("leave it out");
-  return library_figures(options.run, on == nullptr ? nullptr : &on->gpu);
+  return library_figures(options.run, on == nullptr ? nullptr : &on->gpu, options.several);
 }
 
 PlannedFigures SweepPoints::ruled(const PointOptions& options, const SweptGpu* on, Group& group) {

@@ -100,6 +100,12 @@ std::int64_t size_of_runtime(const std::string& text) {
   throw Error("--runtime expects a size with its unit, such as \"512 MiB\", not \"" + text + "\"", ErrorKind::usage);
 }
 
+// Of a batch that ranks share: as many samples as ranks, where every recorded run has a multiple of that.
+std::int64_t step_between(const LearnedTrace& trace) {
+  const bool shared = std::ranges::all_of(trace.runs, [&](const auto& run) { return run[0] % trace.world == 0; });
+  return trace.variables[0].name == "batch" && shared ? trace.world : 1;
+}
+
 // The largest value of the first variable that fits; what a step needs grows with it, so halving the interval finds it.
 std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSettings& settings) {
   std::vector<std::int64_t> values = report.plan.values;
@@ -122,7 +128,7 @@ std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSetting
     const std::int64_t middle = good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;
   }
-  return good;
+  return good - good % step_between(*report.trace);
 }
 
 // What becomes of it where it does not fit.

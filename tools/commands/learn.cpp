@@ -45,14 +45,15 @@ TraceVariable variable_of(const std::string& text) {
 
 void refuse_other_flags(const ShadowOptions& o) {
   const std::pair<const char*, bool> flags[] = {
-      {"--gpus", !o.gpus.empty()},         {"--world", !o.world.empty()},       {"--max-peak", !o.max_peak.empty()},
-      {"--snapshot", !o.snapshot.empty()}, {"--launches", !o.launches.empty()}, {"--format", !o.output.format.empty()},
-      {"-o", !o.output.files.empty()},     {"--until-stable", o.until_stable}};
+      {"--gpus", !o.gpus.empty()},         {"--max-peak", !o.max_peak.empty()},    {"--snapshot", !o.snapshot.empty()},
+      {"--launches", !o.launches.empty()}, {"--format", !o.output.format.empty()}, {"-o", !o.output.files.empty()},
+      {"--until-stable", o.until_stable}};
   for (const auto& [name, given] : flags)
     if (given)
       throw Error(
           std::string(name) + " and --learn: a trace records one process on one GPU, and gpuplan plan reports on it",
-          ErrorKind::usage);
+          ErrorKind::usage)
+          .help("--world N --rank R records one rank of several");
 }
 
 std::string with_values(std::string word, const std::vector<TraceVariable>& variables,
@@ -159,6 +160,8 @@ LearnedTrace empty_trace(const ShadowOptions& options, const ShadowRun& run, std
   trace.capability_major = run.gpu.capability_major;
   trace.capability_minor = run.gpu.capability_minor;
   trace.alloc_conf = alloc_conf();
+  trace.world = run.settings.world;
+  trace.rank = run.settings.rank;
   trace.context_bytes = run.settings.context_bytes;
   trace.runs = runs_to_learn(variables);
   trace.variables = std::move(variables);

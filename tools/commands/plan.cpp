@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "estimator/plan/plan_snapshot.h"
 #include "estimator/report/count_as.h"
@@ -95,8 +96,8 @@ void refuse_model_flags(const PlanOptions& options) {
         .help("gpuplan shadow --gpus N runs a script on several");
 }
 
-void refuse_beside(const PlanOptions& options, const std::string& loop) {
-  const std::pair<const char*, bool> flags[] = {{"--gpus", strategy_of(options.several).has_value()},
+void refuse_beside(const PlanOptions& options, const std::string& loop, bool on_one_gpu = true) {
+  const std::pair<const char*, bool> flags[] = {{"--gpus", on_one_gpu && strategy_of(options.several).has_value()},
                                                 {"--count-as", !options.count_as.empty()},
                                                 {"--canonical", options.canonical},
                                                 {"--learn", options.learn},
@@ -141,7 +142,7 @@ Learning learning(const PlanOptions& options) {
 // A library's own loop is planned as it was run.
 void refuse_beside_library(const PlanOptions& options) {
   const std::string loop = library_asked(options.run);
-  refuse_beside(options, loop);
+  refuse_beside(options, loop, false);
   for (const auto& [flag, given] : {std::pair{"--eval-batch", !options.evaluation.batch.empty()},
                                     {"--seq-lengths", !options.lengths.lengths.empty()}})
     if (given)
@@ -182,7 +183,7 @@ int run_plan(PlanOptions options) {
   if (plans_evaluation(options)) return print_with_evaluation(options.run, options.evaluation, options.output);
   if (plans_lengths(options)) return print_unequal_lengths(options.run, options.lengths, options.output);
   if (runs_library)
-    options.run = learned_library_loop(options.run);
+    options.run = learned_library_loop(options.run, std::exchange(options.several, {}));
   else if (std::optional<RunOptions> learned = learned_instead(options.run, learning(options)))
     options.run = *std::move(learned);
   if (is_snapshot(options.run.model)) return explain_snapshot(options);

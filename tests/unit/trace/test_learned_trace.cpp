@@ -297,6 +297,20 @@ TEST_CASE("a trace's file is refused with its line where it is not one") {
   CHECK(refusal("gpuplan-trace: 1\n= 0 build\n") == "this trace has no line \"run: ...\" before its events at 2");
 }
 
+TEST_CASE("a trace says which rank of several it is of") {
+  const std::string start = "gpuplan-trace: 1\ncommand: c\ngpu: h200 9.0 NVIDIA H200\ntorch: 2.15.0\n";
+  const std::string rest =
+      "context: 5\nrun: batch=4 requested=1 allocated=2 reserved=3\noutside: 0\n= 0 build\nend 0\n";
+  const auto of = [&](const std::string& line) { return refusal(start + line + rest); };
+  const LearnedTrace trace = read_learned_trace(Source("t.trace", start + "rank: 5 of 8\n" + rest));
+  CHECK(trace.rank == 5);
+  CHECK(trace.world == 8);
+  CHECK(write_learned_trace(trace).find("\nrank: 5 of 8\n") != std::string::npos);
+  CHECK(of("rank: 8 of 8\n") == "this trace expects a rank below how many there are at 5");
+  CHECK(of("rank: 5 in 8\n") == "this trace expects a rank, such as \"0 of 8\" at 5");
+  CHECK(of("rank: five\n") == "this trace expects a rank, not \"five\" at 5");
+}
+
 TEST_CASE("a trace whose texts look like its signs is read as it was written") {
   const std::string one =
       "gpuplan-trace: 1\ncommand:  c\ngpu:  9.0 \ntorch: \ncontext: 5\n"

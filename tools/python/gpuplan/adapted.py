@@ -28,6 +28,7 @@ class Loop:
     peft: str = ""  # a configuration of peft's, as Python writes it
     weights: str = ""
     like_text: str = ""  # trl-sft(packing=True)
+    gpus: Optional[Dict[str, Any]] = None  # gpuplan.shared_model's Sharing, of --gpus
     settings: Dict[str, Any] = field(default_factory=dict)  # what that has of the library's own configuration
 
 

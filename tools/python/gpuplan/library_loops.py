@@ -18,13 +18,14 @@ import torch
 from gpuplan.adapted import STEPS, TYPES, Loop, adapted, one_adapter_of, refuse_given_twice
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.library_forms import is_hqq, made_with, quantized, quantized_by_hqq, settings_in
+from gpuplan.lightning_loop import LightningLoop
 from gpuplan.own_loop import OwnInference, OwnLoop
 from gpuplan.source_lines import first_line
 from gpuplan.torchtune_recipe import Recipe
 
 # Settings that gpuplan's flags give.
 FLAGS = {"per_device_train_batch_size": "--batch", "batch_size": "--batch", "gradient_accumulation_steps": "--micro-batches", "max_length": "--seq",
-         "optim": "--opt", "optimizer": "--opt", "model": "the model", "dtype": "--precision", "max_steps": "", "max_steps_per_epoch": "", "output_dir": ""}
+         "optim": "--opt", "optimizer": "--opt", "model": "the model", "devices": "--gpus", "num_nodes": "--gpus", "accumulate_grad_batches": "--micro-batches", "default_root_dir": "", "dtype": "--precision", "max_steps": "", "max_steps_per_epoch": "", "output_dir": ""}
 
 
 def model_of(word: str, loop: Loop) -> Any:
@@ -101,6 +102,16 @@ class Tokens(torch.utils.data.Dataset[Dict[str, torch.Tensor]]):
         return {"input_ids": ids, "labels": ids}
 
 
+def ranks_of(loop: Loop) -> int:
+    return int(loop.gpus["gpus"]) if loop.gpus else 1
+
+
+def refuse_uneven(loop: Loop, samples: int) -> None:
+    parts = {f"{ranks_of(loop)} GPUs": ranks_of(loop), f"{loop.micro_batches} micro-batches": loop.micro_batches}
+    if samples % (ranks_of(loop) * loop.micro_batches):
+        raise ExportError(f"a batch of {samples} is not shared evenly by " + " of ".join(words for words, number in parts.items() if number > 1))
+
+
 def by_trainer(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     import transformers
 
@@ -113,16 +124,14 @@ def by_trainer(loop: Loop, model: Any, samples: int, folder: str) -> Any:
     arguments = made_with(transformers.TrainingArguments, {**settings, **{k: v for k, v in checkpoints.items() if v is not None}}, f"--like {loop.like_text}")
     if not loop.weights:
         loop.checkpoint = ""  # Trainer enables them
-    on_gpu = model if loop.weights else model.to("cuda")  # before peft adds to it, as plans by --lora have it
+    on_gpu = model if loop.weights or loop.gpus else model.to("cuda")  # before peft adds to it, as plans by --lora have it
     return transformers.Trainer(model=adapted(on_gpu, loop), args=arguments, train_dataset=Tokens(samples * STEPS, loop.seq))
 
 
 def common_settings(loop: Loop, samples: int, folder: str) -> Dict[str, Any]:
     """Of transformers.TrainingArguments, which every trainer's configuration is."""
-    if samples % loop.micro_batches:
-        raise ExportError(f"a batch of {samples} is not {loop.micro_batches} equal micro-batches")
     settings: Dict[str, Any] = {
-        "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": samples // loop.micro_batches,
+        "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": samples // ranks_of(loop) // loop.micro_batches,
         "gradient_accumulation_steps": loop.micro_batches, "report_to": [], "save_strategy": "no", "logging_strategy": "no",
         "disable_tqdm": True, "dataset_num_proc": None, "max_length": loop.seq}
     if loop.amp or loop.precision:
@@ -166,7 +175,8 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
 
 LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {
-    "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "torchtune": Recipe, "pytorch": OwnLoop, "infer": OwnInference}
+    "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "torchtune": Recipe, "pytorch": OwnLoop, "infer": OwnInference, "lightning": LightningLoop}
+OF_ONE_GPU = ("torchtune", "infer")
 
 
 def main(arguments: List[str]) -> int:
@@ -178,6 +188,9 @@ def main(arguments: List[str]) -> int:
         loop = Loop(**json.loads(settings))
         with tempfile.TemporaryDirectory() as folder:
             loop.settings = settings_in(loop.like_text, FLAGS)
+            if loop.gpus and loop.like in OF_ONE_GPU:
+                raise ExportError(f"--gpus with --like {loop.like}: that is run on one GPU")
+            refuse_uneven(loop, int(samples))
             if loop.like == "trl-dpo" and loop.lora is None and not loop.peft:
                 loop.settings["model"] = word
             trainer = LOOPS[loop.like](loop, model_of(word, loop), int(samples), folder)
