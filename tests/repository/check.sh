@@ -434,4 +434,24 @@ for result in run["results"]:
     assert region["startLine"] >= 1 and region["startColumn"] >= 1 and region["endColumn"] > region["startColumn"]
 assert json.load(open(folder + "/quality"))[0]["severity"] == "major"
 END
+# A step that several GPUs share, of the rank that needs the most; growth is against the same on the base.
+new_repository
+cat >several.yaml <<'END'
+gpuplan: 1
+checks:
+  - {name: shared, model: configs/net.yaml, batch: 64, optimizer: adam, matrix: {gpus: [2, 4]}, fsdp: param=bf16, growth: 1%, budget: {fits: [t4]}}
+END
+commit 'several GPUs'
+expect 0 '✔  shared\[gpus=4\]' --config several.yaml --base HEAD
+peak=$("$gpuplan" check --config several.yaml --format json 'shared?gpus=4?' 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["checks"][0]["figures"]["peak_bytes"])' 2>/dev/null)
+planned=$("$gpuplan" configs/net.yaml --batch 64 --opt adam --gpus 4 --fsdp param=bf16 --format json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["peak"]["allocated_bytes"])')
+[ -n "$peak" ] && [ "$peak" = "$planned" ] || fail "a check of four GPUs: $peak, not $planned"
+sed -i 's/batch: 64/batch: 8192/' several.yaml
+expect 1 'shared.gpus=2.* grew by' --config several.yaml --base HEAD
+sed -i 's/batch: 8192/batch: 63/' several.yaml
+expect 3 'cannot be divided equally among 2 ranks' --config several.yaml
+sed -i 's/batch: 63/batch: 64/; s/fsdp: param=bf16/fsdp: param=bf17/' several.yaml
+expect 3 'did you mean "bf16"' --config several.yaml
+cd "$root"
+
 exit $status

@@ -39,7 +39,10 @@ runs() { # ARGUMENTS of library_runs.py
   [[ $summary =~ ^[0-9]+\ passed,\ [0-9]+\ failed$ ]] || { fail "library_runs.py ended with: $summary"; return; }
   passed=$((passed + ${summary%% passed*})) failed=$((failed + $(sed 's/.*, \([0-9]*\) failed/\1/' <<<"$summary")))
 }
-if [ "${GPUPLAN_TORCH:-}" = all ]; then runs; else runs --one 'trl-sft --lora'; fi
+if [ "${GPUPLAN_TORCH:-}" = all ]; then runs; else
+  runs --one 'trl-sft --lora'
+  runs --one '--gpus 8 --fsdp'
+fi
 agree llama 'LoraConfig(r=16, target_modules="all-linear")' r=16 '--amp bf16 --seq 512 --batch 4 --opt adamw --loop function'
 if [ "${GPUPLAN_TORCH:-}" = all ]; then
   agree qwen2 'LoraConfig(r=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.1)' r=8,targets=q_proj+v_proj,dropout=0.1 \

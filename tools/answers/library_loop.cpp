@@ -155,7 +155,7 @@ RunOptions of_the_trace(const RunOptions& options) {
     if (name.starts_with("--") && std::ranges::find(kOfTrace, name) == kOfTrace.end())
       throw not_told(options, name,
                      "it takes --batch, --seq, --lora, --peft, --weights, --amp, --precision, --checkpoint, --opt, "
-                     "--micro-batches and --gpu");
+                     "--micro-batches, --gpus and --gpu");
   }
   return flags;
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "estimator/budget/judge.h"
 #include "estimator/compare/causes.h"
+#include "estimator/distributed/strategy.h"
 #include "tools/answers/planning.h"
 
 namespace gpuplan {
@@ -17,6 +19,7 @@ struct CheckSide {
   Check check;           // the base's may have other run flags
   bool planned = false;  // else there are figures only, and nothing of what follows but `fits`
   Planning planning;
+  std::optional<Strategy> strategy;  // of several GPUs: the report is of the rank that needs the most
   Report report;
   WrittenModel written;
   std::map<std::string, std::int64_t> fits;  // device bytes by the GPU's title, where they were saved

@@ -11,6 +11,7 @@
 #include "estimator/search/suggestions_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/answers/every_rank.h"
 #include "tools/answers/library_loop.h"
 #include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
@@ -76,6 +77,22 @@ std::int64_t figure_of(const Assertion& a, const Planning& planning, const Gpu* 
   return *figures[a.figure];
 }
 
+// Of several GPUs that of the rank that needs the most, or of the one that is named.
+PlannedReport planned_of(const Planning& planning, const CheckSide& side) {
+  if (!side.strategy) return make_planned(planning);
+  const Topology topology = topology_of(side.check, planning.gpu);
+  const bool one = std::ranges::any_of(side.check.settings, [](const Setting& s) { return s.key == "rank"; });
+  return one ? make_planned(planning, *side.strategy, topology) : plan_worst_rank(planning, *side.strategy, topology);
+}
+
+std::int64_t device_bytes_on(const CheckSide& side, const Gpu& gpu) {
+  if (!side.strategy) return device_bytes(make_plan(side.planning.model, make_catalog(), side.planning.run, &gpu));
+  Planning planning = side.planning;
+  planning.gpu = gpu;
+  planning.gpu_is_limit = false;
+  return *figure_values(planned_of(planning, side).report)[Figure::device];
+}
+
 void set_error(const Error& error, CheckResult& result) {
   result.state = State::error;
   result.error = one_line(error);
@@ -111,8 +128,10 @@ CheckResult CheckPlanner::run(const Check& check) {
     result.assertions =
         judge(judged, head.measured, base ? &base->measured : nullptr, plan_fits(check, head, base ? &*base : nullptr));
     result.state = state_of(check, result.assertions, today_);
-    if (result.state != State::ok && base && base->planned && head.planned) add_causes(head, *base, result);
-    if (result.state == State::fail && head.planned) explain(head, result);
+    const bool of_one_gpu = !head.strategy && !(base && base->strategy);
+    if (result.state != State::ok && base && base->planned && head.planned && of_one_gpu)
+      add_causes(head, *base, result);
+    if (result.state == State::fail && head.planned && of_one_gpu) explain(head, result);
   } catch (const Error& error) {
     // A base that the clone lacks, or a model that Git LFS has not fetched, is no verdict on anything.
     if (error.kind() == ErrorKind::environment) throw;
@@ -155,14 +174,14 @@ CheckSide CheckPlanner::library_head(const Check& check, CheckResult& result) {
   side.check = check;
   try {
     result.run = run_words(library_config(options)) + ", " + asked;
-    PlannedFigures planned = library_figures(options, nullptr);
+    PlannedFigures planned = library_figures(options, nullptr, several_of(check));
     side.measured = measured_of(planned.figures);
     const SweepFigures& at = planned.figures;
     result.peak_place = at.where.empty() || at.where == at.phase ? at.phase : at.phase + " of " + at.where;
     result.warnings = std::move(planned.warnings);
     for (const FitsOn& on : check.fits) {
       options.gpu = on.gpu;
-      side.fits[gpu_at(on).title] = library_figures(options, nullptr).figures.device_bytes;
+      side.fits[gpu_at(on).title] = library_figures(options, nullptr, several_of(check)).figures.device_bytes;
     }
   } catch (const Error& error) {
     throw Error(error).at(check.model_mark);
@@ -205,7 +224,8 @@ CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
     if (top_) side.written.options.open = within(*top_, side.written.options.open);
     side.planning.model = read_model(side.written.source, side.written.options);
     side.planning.warnings = about_stored_type(side.written.stored_type, options);
-    PlannedReport planned = make_planned(side.planning);
+    side.strategy = strategy_of(check);
+    PlannedReport planned = planned_of(side.planning, side);
     if (keeps_memory_) result.memory = memory_of(check.name, planned.plan);
     side.report = std::move(planned.report);
   } catch (const Error& error) {
@@ -213,6 +233,9 @@ CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
   }
   finish(check, side, &result.price);
   result.run = run_words(side.planning.run);
+  if (side.strategy)
+    result.run +=
+        ", " + std::string(name_of(side.strategy->data)) + " on " + format_count(side.strategy->gpus) + " GPUs";
   result.peak_place = peak_place(side.report);
   result.parts = side.report.peak.parts;
   result.modules = side.report.peak.modules;
@@ -257,7 +280,8 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
     Model model = std::move(side.planning.model);
     side.planning = prepare(side.check, options_of(side.check));
     side.planning.model = std::move(model);
-    side.report = make_report(side.planning);
+    side.strategy = strategy_of(side.check);
+    side.report = planned_of(side.planning, side).report;
     finish(check, side, nullptr);
     result.base_parts = side.report.peak.parts;
     return side;
@@ -272,7 +296,7 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
 
 std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const CheckSide& head, const CheckSide* base) {
   const auto bytes_on = [](const CheckSide& side, const Gpu& gpu) -> std::optional<std::int64_t> {
-    if (side.planned) return device_bytes(make_plan(side.planning.model, make_catalog(), side.planning.run, &gpu));
+    if (side.planned) return device_bytes_on(side, gpu);
     const auto saved = side.fits.find(gpu.title);
     return saved != side.fits.end() ? std::optional(saved->second) : side.measured.figures[Figure::device];
   };

@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "tools/options/swept_flags.h"
 #include "tools/process/read_source.h"
@@ -14,6 +15,21 @@ namespace {
 // Flags that are given or not; the first two may have a number too.
 constexpr std::string_view kSwitches[] = {"clip-grad-norm", "weight-decay", "optimizer-in-backward", "labels"};
 constexpr std::string_view kWords[] = {"offload", "host-copy", "input", "arg"};
+// Of data parallelism, which leaves the model as it is. Files that say more (--deepspeed) are not read by a check.
+constexpr std::pair<std::string_view, std::string SeveralGpusOptions::*> kOfGpus[] = {
+    {"gpus", &SeveralGpusOptions::gpus},
+    {"zero", &SeveralGpusOptions::zero},
+    {"fsdp", &SeveralGpusOptions::fsdp},
+    {"ep", &SeveralGpusOptions::experts},
+    {"routing", &SeveralGpusOptions::routing},
+    {"rank", &SeveralGpusOptions::rank},
+    {"gpus-per-node", &SeveralGpusOptions::gpus_per_node},
+    {"network", &SeveralGpusOptions::network},
+    {"link", &SeveralGpusOptions::link}};
+
+bool is_of_gpus(const Setting& setting) {
+  return std::ranges::find(kOfGpus, setting.key, [](const auto& k) { return k.first; }) != std::end(kOfGpus);
+}
 
 std::string switched(const Setting& setting) {
   if (setting.text == "true" || setting.text == "True") return "true";
@@ -65,6 +81,17 @@ const Setting* setting_of(const std::string& message, const Check& check) {
   return nullptr;
 }
 
+// What a flag's text is refused for, where gpuplan.yaml has it.
+template <class Read>
+auto at_setting(const Check& check, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    const Setting* const setting = setting_of(error.message(), check);
+    throw Error(error).at(setting != nullptr ? setting->mark : check.mark);
+  }
+}
+
 }  // namespace
 
 RunKeys run_keys() {
@@ -72,12 +99,14 @@ RunKeys run_keys() {
   for (const std::string& name : swept_run_names()) keys.emplace(name, first_flag_name(name));
   for (const std::string_view name : kSwitches) keys.emplace(name, name);
   for (const std::string_view name : kWords) keys.emplace(name, name);
+  for (const auto& [name, value] : kOfGpus) keys.emplace(name, name);
   return keys;
 }
 
 RunOptions options_of(const Check& check) {
   RunOptions options;
-  for (const Setting& setting : check.settings) apply(setting, options);
+  for (const Setting& setting : check.settings)
+    if (!is_of_gpus(setting)) apply(setting, options);
   return options;
 }
 
@@ -105,12 +134,29 @@ std::vector<Setting> settings_of(const RunOptions& options) {
 }
 
 RunConfig run_of(const Check& check, const RunOptions& options) {
-  try {
-    return run_config(options);
-  } catch (const Error& error) {
-    const Setting* const setting = setting_of(error.message(), check);
-    throw Error(error).at(setting != nullptr ? setting->mark : check.mark);
-  }
+  return at_setting(check, [&] { return run_config(options); });
+}
+
+SeveralGpusOptions several_of(const Check& check) {
+  SeveralGpusOptions options;
+  for (const Setting& setting : check.settings)
+    for (const auto& [name, value] : kOfGpus)
+      if (setting.key == name) options.*value = setting.text;
+  return options;
+}
+
+std::optional<Strategy> strategy_of(const Check& check) {
+  return at_setting(check, [&] {
+    const SeveralGpusOptions options = several_of(check);
+    if (asks_for_every_rank(options)) throw Error("--rank expects one rank; without it the plan is the worst one's");
+    std::optional<Strategy> strategy = strategy_of(options);
+    if (strategy && strategy->flat) throw Error("--fsdp version=1 is for gpuplan plan: a check plans FSDP2");
+    return strategy;
+  });
+}
+
+Topology topology_of(const Check& check, const std::optional<Gpu>& gpu) {
+  return at_setting(check, [&] { return topology_of(several_of(check), gpu); });
 }
 
 }  // namespace gpuplan
