@@ -4,6 +4,7 @@
     gpuplan shadow --gpu h200 -q -- python tests/torch/trl_script.py sft|dpo CONFIG.json BATCH TOKENS '{"bf16": true, ...}' [RANK [nf4]]
 """
 import json
+import os
 import sys
 import tempfile
 
@@ -15,6 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 kind, config, batch, tokens, settings, *adapters = sys.argv[1:]
 batch, tokens = int(batch), int(tokens)
+rows = 3 * batch * int(os.environ.get("WORLD_SIZE", 1))  # of three steps of every rank
 values = json.loads(open(config).read())
 cls = getattr(transformers, values["architectures"][0])
 
@@ -42,12 +44,12 @@ with tempfile.TemporaryDirectory() as folder:
     common = {"output_dir": folder, "per_device_train_batch_size": batch, "max_steps": 3, "max_length": tokens, "report_to": [],
               "save_strategy": "no", "logging_strategy": "no", **json.loads(settings)}
     if kind == "sft":
-        data = Dataset.from_dict({"input_ids": [[0] * tokens] * (3 * batch)})
+        data = Dataset.from_dict({"input_ids": [[0] * tokens] * rows})
         trainer = trl.SFTTrainer(model=model(), args=trl.SFTConfig(**common), train_dataset=data, **given)
     else:
         half = " ".join(["a"] * (tokens // 2))
         rest = " ".join(["a"] * (tokens - tokens // 2 - 1))
-        data = Dataset.from_list([{"prompt": half + " ", "chosen": rest, "rejected": rest}] * (3 * batch))
+        data = Dataset.from_list([{"prompt": half + " ", "chosen": rest, "rejected": rest}] * rows)
         if not adapters:
             given["ref_model"] = model()
         trainer = trl.DPOTrainer(model=model(), args=trl.DPOConfig(**common), train_dataset=data, **given)
