@@ -28,7 +28,10 @@ void lower_replaced(LayerBuilder& b) {
 }
 
 void lower_buffer(LayerBuilder& b) {
-  b.output(b.buffer("", written_shape(b), b.boolean("fixed") ? required_dtype(b) : converted_dtype(b)));
+  const DType written = required_dtype(b);
+  const bool converted = is_floating(written) && !b.boolean("fixed");
+  const DType dtype = converted ? b.run().buffer_type.value_or(b.run().precision) : written;
+  b.output(b.buffer("", written_shape(b), dtype));
 }
 
 void lower_constant(LayerBuilder& b) { b.output(ModelBuilder(b).constant(written_shape(b), converted_dtype(b))); }

@@ -30,6 +30,21 @@ struct Blocks {
   std::unordered_map<std::string, std::int32_t> of_layer;  // by the layer's path
 };
 
+// A weight that the code of a module reads itself is a layer that runs nothing: within the steps of a block, or at
+// their edge and in its module.
+void add_bare_weights(const Graph& graph, Blocks& blocks) {
+  for (const Layer& layer : graph.layers) {
+    if (layer.parameters == 0 || layer.ops.begin != layer.ops.end) continue;
+    for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
+      const Range& ops = graph.wrapped[b].ops;
+      const bool within = ops.begin < layer.ops.begin && layer.ops.begin < ops.end;
+      const bool at_edge = layer.ops.begin == ops.begin || layer.ops.begin == ops.end;
+      if (within || (at_edge && layer.name.starts_with(blocks.paths[b] + ".")))
+        blocks.of_layer.emplace(layer.name, static_cast<std::int32_t>(b));
+    }
+  }
+}
+
 Blocks find_blocks(const Graph& graph) {
   Blocks blocks;
   for (const Checkpoint& part : graph.wrapped) {
@@ -44,6 +59,7 @@ Blocks find_blocks(const Graph& graph) {
     blocks.input_has_gradient.push_back(
         std::ranges::any_of(given, [&](TensorId t) { return graph.tensor(t).requires_grad; }) ? 1 : 0);
   }
+  add_bare_weights(graph, blocks);
   return blocks;
 }
 
@@ -62,6 +78,11 @@ void leave_norm(const Graph& graph, std::vector<std::string>& tail) {
   std::erase_if(tail, [&](const std::string& name) { return name != head && !name.starts_with(head + "."); });
 }
 
+// The module that has a weight: its layer, or the one whose code reads the weight itself.
+std::string module_of(const Layer& layer) {
+  return layer.ops.begin == layer.ops.end ? layer.name.substr(0, layer.name.rfind('.')) : layer.name;
+}
+
 // Accelerate's units beside the blocks (utils/fsdp_utils.py, fsdp2_prepare_model): the embedding before them, unless it
 // is tied, and the norm and the head behind them.
 void add_ends(const Graph& graph, Blocks& blocks) {
@@ -72,7 +93,7 @@ void add_ends(const Graph& graph, Blocks& blocks) {
     if (blocks.of_layer.contains(layer.name)) continue;
     const auto elements = [&](const ParameterTensor& of) { return graph.tensor(of.tensor).shape.elements(); };
     if (layer.ops.begin >= blocks.ops.end)
-      tail.push_back(layer.name);
+      tail.push_back(module_of(layer));
     else if (layer.type == "Embedding" && (embedding == nullptr || elements(*embedding) < elements(p)))
       embedding = &p;
   }
@@ -89,12 +110,21 @@ void add_ends(const Graph& graph, Blocks& blocks) {
   const auto last = static_cast<std::int32_t>(blocks.paths.size());
   blocks.paths.push_back(tail.front());
   blocks.input_has_gradient.push_back(tied ? 0 : 1);
-  for (const std::string& name : tail) blocks.of_layer.emplace(name, last);
+  for (const std::string& name : tail)
+    for (const Layer& layer : graph.layers)
+      if (layer.name == name || layer.name.starts_with(name + ".")) blocks.of_layer.emplace(layer.name, last);
 }
 
 struct Units {
   std::vector<FsdpUnit> all;
-  std::unordered_map<std::string, std::size_t> of_layer;  // by its path; those of the root are not there
+  /// By the path of the layer, and by that of experts, which may be a layer's own; those of the root are not there.
+  std::unordered_map<std::string, std::size_t> of_layer, of_experts;
+
+  std::size_t place(const Layer& layer) const {
+    const auto& places = layer.dispatched ? of_experts : of_layer;
+    const auto found = places.find(layer.name);
+    return found == places.end() ? 0 : found->second;
+  }
 };
 
 // The root, then the blocks, each behind the experts within it: the order in which their forwards end, whose reverse
@@ -111,7 +141,7 @@ Units units_of(const Graph& graph, const Blocks& blocks) {
   for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
     const std::size_t first = units.all.size();
     for (const Layer* const layer : experts_of[b]) {
-      units.of_layer.emplace(layer->name, units.all.size());
+      units.of_experts.emplace(layer->name, units.all.size());
       FsdpUnit& experts = units.all.emplace_back();
       experts.path = layer->name;
       experts.of_experts = true;
@@ -198,13 +228,9 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
   if (strategy.wraps_ends && !blocks.paths.empty()) add_ends(graph, blocks);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
-  auto [units, of_layer] = units_of(graph, blocks);
-  const std::unordered_map<std::string, std::size_t>& places = of_layer;
-  const auto unit_of = [&](LayerId layer) -> std::size_t {
-    if (layer == kNone) return 0;
-    const auto found = places.find(graph.layers[index(layer)].name);
-    return found == places.end() ? 0 : found->second;
-  };
+  Units found = units_of(graph, blocks);
+  std::vector<FsdpUnit>& units = found.all;
+  const auto unit_of = [&](LayerId layer) { return layer == kNone ? 0 : found.place(graph.layers[index(layer)]); };
   for (std::size_t i = 0; i < graph.parameters.size(); ++i)
     units[unit_of(graph.parameters[i].layer)].parameters.push_back(static_cast<std::int32_t>(i));
 
@@ -228,7 +254,7 @@ std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, c
   }
   for (FsdpUnit& unit : units)
     if (unit.of_experts) unit.backward.begin = gradient_comes(schedule, unit);
-  return units;
+  return std::move(units);
 }
 
 }  // namespace gpuplan
