@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 
 #include "estimator/aten/experts.h"
 #include "estimator/aten/pointwise.h"
@@ -106,15 +107,17 @@ TensorId as_local(LayerBuilder& b, TensorId parameter) {
 }  // namespace
 
 // The experts are a module of their own, which FSDP2 wraps: its policy converts what it is given.
-TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, const ExpertSizes& n) {
-  const std::int64_t own = n.experts / b.run().expert_ranks;
+TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, const ExpertSizes& n, std::string_view module) {
+  const std::int64_t ranks = b.run().expert_ranks, own = n.experts / ranks;
+  if (own * ranks != n.experts)
+    b.fail("num_experts", std::to_string(n.experts) + " experts are not a multiple of --ep " + std::to_string(ranks));
   if (b.run().given_type) routed.weights = b.cast(routed.weights, b.run().precision);
-  const LayerId within = b.begin_part("experts", "Experts");
-  ExpertWeights w;
-  w.gate_up = b.parameter("gate_up_proj", {own, checked_mul(2, n.inner), n.hidden});
-  w.down = b.parameter("down_proj", {own, n.hidden, n.inner});
-  w.gate_up = as_local(b, w.gate_up);
-  w.down = as_local(b, w.down);
+  const LayerId within = b.begin_part(module, "Experts");
+  ExpertSizes of_rank = n;
+  of_rank.experts = own;
+  ExpertWeights w = expert_weights(b, of_rank);
+  for (TensorId* const weight : {&w.gate_up, &w.gate_up_bias, &w.down, &w.down_bias})
+    if (*weight != kNone) *weight = as_local(b, *weight);
   const TensorId y = dispatched_experts(b, x, routed, w, n);
   b.end_part(within);
   return y;

@@ -223,8 +223,11 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
                 ErrorKind::usage)
         .help("2.6 keeps the root's parameters whatever is said: leave out reshard-root=true");
   if (strategy.experts > 1 && !has_experts(model))
-    throw Error(model.name + " has no MixtureOfExperts whose experts --ep could share", ErrorKind::usage)
-        .help("leave out --ep; experts that an export spells out are planned by gpuplan shadow alone");
+    throw Error(model.name + " has no experts that --ep could share", ErrorKind::usage)
+        .help(
+            "leave out --ep; a spec that spells its experts out is exported again, with transformers 5, to have them "
+            "as "
+            "the layer Experts");
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;

@@ -30,9 +30,12 @@ bool has_linear(const Body& body, std::string_view name) {
                   [&](const Node& node, const LayerCall& call) { return call.type == "Linear" && node.name == name; });
 }
 
-// Experts of exported families, whose matrices transformers shares in other ways.
-bool has_bare_parameter(const Body& body) {
-  return has_call(body, [](const Node&, const LayerCall& call) { return call.type == "Parameter"; });
+// Weights of exported families that their code reads itself, and gpt-oss's experts, which transformers shares in other
+// ways.
+bool has_weights_of_its_own(const Body& body) {
+  return has_call(body, [](const Node&, const LayerCall& call) {
+    return call.type == "Parameter" || call.type == "GptOssExperts";
+  });
 }
 
 // How a for loop over torch.optim's other parameters reads a gradient that DTensor sums each time was not recorded.
@@ -71,11 +74,14 @@ void refuse_sequence(const Strategy& strategy, const RunConfig& run) {
 
 bool has_tensor_plan(const Model& model) {
   return std::ranges::all_of(kDivided, [&](std::string_view name) { return find_variable(model, name) != nullptr; }) &&
-         has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj") && !has_bare_parameter(model.layers);
+         has_linear(model.layers, "q_proj") && has_linear(model.layers, "o_proj") &&
+         !has_weights_of_its_own(model.layers);
 }
 
 bool has_experts(const Model& model) {
-  return has_call(model.layers, [](const Node&, const LayerCall& call) { return call.type == "MixtureOfExperts"; });
+  return has_call(model.layers, [](const Node&, const LayerCall& call) {
+    return call.type == "MixtureOfExperts" || call.type == "Experts" || call.type == "GptOssExperts";
+  });
 }
 
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {

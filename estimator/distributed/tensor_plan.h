@@ -12,11 +12,10 @@
 namespace gpuplan {
 
 /// Whether it is a decoder whose modules are called as transformers' tp_plan knows them, q_proj to down_proj, with
-/// variables for its heads and for the width within its MLP, and without matrices of experts that it names by
-/// themselves.
+/// variables for its heads and for the width within its MLP, and without weights that its code reads itself.
 bool has_tensor_plan(const Model& model);
 
-/// Whether it has a MixtureOfExperts, whose experts ranks can share (--ep).
+/// Whether it has experts that ranks can share (--ep): MixtureOfExperts, Experts or GptOssExperts.
 bool has_experts(const Model& model);
 
 /// The variables that a rank has a part of, with its values: heads, those of keys and values, the MLP's width. Throws

@@ -113,7 +113,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape, DTyp
 
 LayerId LayerBuilder::begin_part(std::string_view name, std::string_view type) {
   Layer part;
-  part.name = graph_.layers[index(call_.layer)].name + "." + std::string(name);
+  part.name = graph_.layers[index(call_.layer)].name + (name.empty() ? "" : "." + std::string(name));
   part.type = type;
   part.mark = graph_.layers[index(call_.layer)].mark;
   part.ops.begin = size_of_vector(graph_.forward_ops);

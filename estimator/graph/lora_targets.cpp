@@ -82,7 +82,8 @@ void LoraTargets::check_no_experts(std::span<const Layer> layers) const {
   constexpr std::array<std::string_view, 8> kConverted = {kAllLinear,  "gate", "gate_proj", "up_proj",
                                                           "down_proj", "w1",   "w2",        "w3"};
   const auto experts = std::ranges::find_if(layers, [](const Layer& l) {
-    return l.type == "MixtureOfExperts" || (l.type == "Parameter" && l.name.ends_with(".mlp.experts.gate_up_proj"));
+    return l.type == "MixtureOfExperts" || l.type == "Experts" ||
+           (l.type == "Parameter" && l.name.ends_with(".mlp.experts.gate_up_proj"));
   });
   if (experts == layers.end()) return;
   if (std::ranges::find(layers, experts->name + "_bias", &Layer::name) != layers.end()) return;

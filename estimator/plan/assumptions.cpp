@@ -22,7 +22,7 @@ namespace {
 // Releases whose runs were recorded, on a GPU's allocator or a CPU; the rules of the others are read from their code.
 constexpr PyTorchVersion kRecorded[] = {113, 208, 215};
 
-// What decides whether Hugging Face's code makes a mask, as variables of a spec have it.
+// What decides whether Hugging Face's code makes a mask, and what it leaves out, as variables of a spec have it.
 struct SequenceCase {
   std::string_view variable;
   bool value;
@@ -33,7 +33,10 @@ constexpr SequenceCase kSequenceCases[] = {
     {"packed", false, "tokens not packed", "tokens are not packed: a row is one sequence (--set packed=1 otherwise)"},
     {"packed", true, "tokens packed", "tokens are packed: a row is several sequences (--set packed=0 otherwise)"},
     {"padded", false, "batch without padding", "no token of the batch is padding (--set padded=1 otherwise)"},
-    {"padded", true, "batch with padding", "some tokens of the batch are padding (--set padded=0 otherwise)"}};
+    {"padded", true, "batch with padding", "some tokens of the batch are padding (--set padded=0 otherwise)"},
+    {"prediction_layers", true, "without multi-token prediction",
+     "layers of multi-token prediction are not there: transformers' class trains without them, and generates with them "
+     "where it is asked to"}};
 
 // Named or not: a limit such as "24 GB" is on the device that is assumed without a name, and has its source.
 bool is_assumed(const Gpu& gpu) { return gpu.source == assumed_gpu().source; }

@@ -71,6 +71,7 @@ def exported(kind: str, family: Family, sizes: Dict[str, Any], lengths: Sizes) -
         spec = pathlib.Path(folder) / "model.yaml"
         exporter.export(model, family.batch(config, lengths), str(spec), loss=family.loss, name=kind)
         lines = spec.read_text().splitlines()
+    lines = [line for line in lines if line != "construction: []"]  # which a config.json does not say of a model
     return lines[next(i for i, line in enumerate(lines) if line.startswith(("vars:", "input"))):]
 
 
@@ -349,6 +350,9 @@ def document(kind: str, family: Family) -> str:
             for value, pieces in values.items():
                 out.append(f"    {quoted(value)}:")
                 out += [f"      - [{quoted(a)}, {quoted(b)}]" for a, b in pieces]
+    if family.left_out:
+        out.append("left_out:")
+        out += [f"  {key}: {variable}" for key, variable in family.left_out.items()]
     out.append("lengths:")
     for name, (most, usual) in family.positions.items():
         limit = f"most: {most}, default: {value_at(configuration, most)}, " if most else ""

@@ -19,6 +19,7 @@ class Family(NamedTuple):
     fixed: Dict[str, Any] = {}  # of every export
     derived: Sequence[str] = ()  # expressions of variables that are themselves parts of others
     flags: Dict[str, Sequence[Any]] = {}  # values of a key that get lines of their own
+    left_out: Dict[str, str] = {}  # variables for keys that count layers which the class does not build, and that a plan says it leaves out
     kinds: Dict[str, Callable[[Dict[str, Any]], List[str]]] = {}  # `layers` or what else is numbered: the kind of each layer
     besides: Sequence[str] = ()  # keys that numbered_layers.cpp reads, and what the class makes of other keys
     batch: Callable[[Any, Sizes], Dict[str, torch.Tensor]] = lambda config, lengths: of_tokens(lengths, labels="input_ids")
@@ -92,7 +93,7 @@ FAMILIES: Dict[str, Family] = {
               keys="vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size moe_intermediate_size n_routed_experts "
               "n_shared_experts num_experts_per_tok n_group topk_group q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim "
               "first_k_dense_replace"),
-        flags=TIED, besides=["first_k_dense_replace", "head_dim"],
+        flags=TIED, besides=["first_k_dense_replace", "head_dim"], left_out={"num_nextn_predict_layers": "prediction_layers"},
         kinds={"layers": lambda config: ["dense" if i < config["first_k_dense_replace"] else "experts" for i in range(config["num_hidden_layers"])]}),
     "gpt_oss": Family(
         "GptOssForCausalLM",

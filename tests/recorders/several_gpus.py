@@ -108,7 +108,8 @@ def decoder_of(name, model_class):
 
 DECODERS = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM",
             "mistral": "MistralForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3": "Gemma3ForCausalLM",
-            "mixtral": "MixtralForCausalLM", "mixtral16": "MixtralForCausalLM", "llama1b": "LlamaForCausalLM"}
+            "mixtral": "MixtralForCausalLM", "mixtral16": "MixtralForCausalLM", "llama1b": "LlamaForCausalLM",
+            "deepseek": "DeepseekV3ForCausalLM", "qwen3moe": "Qwen3MoeForCausalLM", "gptoss": "GptOssForCausalLM"}
 MODELS = {name: decoder_of(name, model_class) for name, model_class in DECODERS.items()} | {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2, "llama": llama}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "as": None}
 

@@ -745,7 +745,9 @@ expect 2 'planned with FSDP2, and --zero asks for others' $fitted --gpus 8 --ep 
 expect 2 '--ep needs --gpus' $fitted --ep 4
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
 expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
-expect 2 'has no MixtureOfExperts' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
+expect 2 'are not a multiple of --ep 3' tests/parallel/models/deepseek.json --seq 128 --gpus 3 --batch 3 --zero fsdp --ep 3 --gpu h100
+expect 0 'without multi-token prediction' tests/huggingface/deepseek-v3.json --seq 128 --gpus 64 --batch 64 --zero fsdp --ep 64 --precision bf16 --opt sgd --gpu h200 --network 400
+expect 2 'has no experts that --ep could share' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
 tokens="tests/parallel/models/llama.json --seq 256 --gpus 4 --batch 4 --gpu h100"
 expect 0 'context parallel 2' $tokens --zero fsdp --cp 2
 expect 0 'context  64 of 256 tokens' $tokens --zero fsdp --cp 4

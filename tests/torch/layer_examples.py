@@ -58,7 +58,7 @@ class Layer:
         elif name in layer_models.FACTORIES:
             self.call = lambda: layer_models.FACTORIES[name](*arguments, device=device, **keywords)
         else:
-            made_here = {**layer_models.MODULES, "MixtureOfExperts": layer_models.experts_on(device)}
+            made_here = {**layer_models.MODULES, "MixtureOfExperts": layer_models.experts_on(device), **layer_models.chosen_experts_on(device)}
             make = made_here.get(name) or getattr(nn, name)
             self.module = make(*arguments, **keywords).train().to(device)
             self.call = lambda: self.module(*self.inputs, *self.targets)

@@ -68,6 +68,34 @@ def experts_on(device: str) -> Callable[..., nn.Module]:
     return functools.partial(experts, implementation="grouped_mm" if device == "cuda" else "eager")
 
 
+def gpt_oss_experts(hidden: int, inner: int, num_experts: int, implementation: str) -> nn.Module:
+    from transformers import GptOssConfig
+    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
+    config = GptOssConfig(hidden_size=hidden, intermediate_size=inner, num_local_experts=num_experts)
+    config._experts_implementation = implementation
+    module = GptOssExperts(config)
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=0.02)
+    return module
+
+
+class ChosenExperts(nn.Module):
+    """Experts without their router, of which the first one is all tokens' choice, written in as many bytes as the example's."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.experts = module
+
+    def forward(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        return self.experts(x, torch.zeros_like(chosen, dtype=torch.int32 if x.is_cuda else torch.int64), weights)
+
+
+def chosen_experts_on(device: str) -> Dict[str, Callable[..., nn.Module]]:
+    implementation = "grouped_mm" if device == "cuda" else "eager"
+    return {"Experts": lambda hidden, inner, num_experts: ChosenExperts(experts(hidden, inner, num_experts, 1, implementation).experts),
+            "GptOssExperts": lambda hidden, inner, num_experts: ChosenExperts(gpt_oss_experts(hidden, inner, num_experts, implementation))}
+
+
 def swin(*arguments: Any, **keywords: Any) -> nn.Module:
     from torchvision.models.swin_transformer import ShiftedWindowAttention
     return ShiftedWindowAttention(*arguments, **keywords)

@@ -224,6 +224,9 @@ std::optional<SpecText> spec_of_template(const Config& config, std::string_view 
   set_numbers(config, of, known, text);
   SpecText spec(text);
   for (const auto& [variable, value] : known) spec.set(variable, value, key_of(of, variable));
+  of.each("left_out", [&](const std::string& key, const YamlNode& variable) {
+    if (config.find(key) != nullptr) spec.set(variable.text, config.count(key, 0), key + ", which are not built");
+  });
   set_lengths(config, of, spec);
   spec.set_name(config.word("model_type", ""));
   spec.set_comment(cls + " of " + config.file() + ", from a template that was exported from transformers.\n");

@@ -30,6 +30,8 @@ def transformers_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str,
             return None
         experts, twice, hidden = gate_up.shape
         return "MixtureOfExperts", [("", hidden), ("", twice // 2), ("", experts), ("", module.top_k)]
+    if name.endswith("Experts"):
+        return experts_layer(module)
     if name in ("OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"):
         if name.startswith("OPT") and "position_ids" not in inspect.signature(module.forward).parameters:
             return None  # of transformers 4.38, which counts positions itself
@@ -38,6 +40,33 @@ def transformers_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str,
     if name == "GemmaTextScaledWordEmbedding":
         return name, [("", module.num_embeddings), ("", module.embedding_dim)]
     return None
+
+
+def experts_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
+    """Experts that transformers runs as one grouped product a projection (integrations/moe.py): gate and up in one weight, with silu and
+    without biases and norms of their own, or gpt-oss's."""
+    if getattr(getattr(module, "config", None), "_experts_implementation", None) != "grouped_mm" or \
+            any(getattr(module, name, None) is not value for name, value in (("has_gate", True), ("has_post_expert_norm", False))):
+        return None
+    weights = dict(module.named_parameters())
+    layout = tuple(getattr(module, name, None) for name in ("has_bias", "is_transposed", "is_concatenated"))
+    gate = source_of(getattr(type(module), "_apply_gate", None))
+    if len({w.requires_grad for w in weights.values()}) > 1:
+        return None
+    if layout == (False, False, True) and list(weights) == ["gate_up_proj", "down_proj"] and \
+            "gate, up = gate_up_out.chunk(2, dim=-1)" in gate and "return self.act_fn(gate) * up" in gate and \
+            type(module.act_fn).__name__ in ("SiLU", "SiLUActivation"):
+        experts, hidden, inner = weights["down_proj"].shape
+        return "Experts", [("", hidden), ("", inner), ("", experts)]
+    if layout == (True, True, False) and list(weights) == ["gate_up_proj", "gate_up_proj_bias", "down_proj", "down_proj_bias"] and \
+            all(line in gate for line in GPT_OSS_GATE):
+        experts, inner, hidden = weights["down_proj"].shape
+        return "GptOssExperts", [("", hidden), ("", inner), ("", experts), ("alpha", float(module.alpha)), ("limit", float(module.limit))]
+    return None
+
+
+GPT_OSS_GATE = ("gate, up = gate_up[..., ::2], gate_up[..., 1::2]", "gate = gate.clamp(min=None, max=self.limit)",
+                "up = up.clamp(min=-self.limit, max=self.limit)", "glu = gate * torch.sigmoid(gate * self.alpha)", "(up + 1) * glu")
 
 
 def activation_layer(module: nn.Module, name: str) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
