@@ -32,7 +32,7 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
       refuse(
           "--tp and --pp are planned for GPTs, and " + model.name + " has no variable called " + name,
           "zoo:gpt2 is one; --pp-schedule 1f1b cuts any model with blocks, and --tp without --pp shares the layers of "
-          "Llama, Mistral, Mixtral, dense Qwen and Gemma, too");
+          "Llama, Mistral, Mixtral, Qwen and Gemma, too");
     return found->value;
   };
   Transformer t{variable("layers"), variable("hidden"), variable("heads"), variable("seq"), variable("vocabulary")};
@@ -43,7 +43,7 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
             " parameters where a GPT has " + std::to_string(expected),
         "the formulas are for GPT-2's layers: biases, an ungated MLP of 4 x hidden, learned positions, and a head that "
         "shares the word embeddings; zoo:gpt2 is one. --pp-schedule 1f1b cuts any model with blocks, and --tp without "
-        "--pp shares the layers of Llama, Mistral, Mixtral, dense Qwen and Gemma, too");
+        "--pp shares the layers of Llama, Mistral, Mixtral, Qwen and Gemma, too");
   t.vocabulary = round_up(t.vocabulary, checked_mul(128, strategy.tensor));
   return t;
 }

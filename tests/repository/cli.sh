@@ -745,7 +745,7 @@ expect 2 'planned with FSDP2, and --zero asks for others' $fitted --gpus 8 --ep 
 expect 2 '--ep needs --gpus' $fitted --ep 4
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
 expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
-expect 2 'are not a multiple of --ep 3' tests/parallel/models/deepseek.json --seq 128 --gpus 3 --batch 3 --zero fsdp --ep 3 --gpu h100
+expect 3 'are not a multiple of --ep 3' tests/parallel/models/deepseek.json --seq 128 --gpus 3 --batch 3 --zero fsdp --ep 3 --gpu h100
 expect 0 'without multi-token prediction' tests/huggingface/deepseek-v3.json --seq 128 --gpus 64 --batch 64 --zero fsdp --ep 64 --precision bf16 --opt sgd --gpu h200 --network 400
 expect 2 'has no experts that --ep could share' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
 tokens="tests/parallel/models/llama.json --seq 256 --gpus 4 --batch 4 --gpu h100"
@@ -914,8 +914,9 @@ expect 2 'not planned with --cp' $shares --gpus 4 --tp 2,sequence --cp 2 --zero 
 expect 2 'not planned with --pp-schedule' $shares --gpus 4 --tp 2,sequence --pp 2 --pp-schedule 1f1b --micro-batches 4
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
-echo '{"model_type": "qwen3_moe"}' >"$work/config.json"
+echo '{"model_type": "gpt_oss"}' >"$work/config.json"
 expect 2 'a GPT has|--tp and --pp are planned for GPTs' "$work/config.json" -b 8 --gpus 2 --tp 2
+expect 0 'tensor parallel 2' tests/parallel/models/qwen3moe.json --seq 128 -b 4 --gpus 4 --tp 2 --zero fsdp --gpu h100
 expect 2 'rank all is of plan' sweep zoo:gpt2 --over batch=4:8:4 --gpus 4 --rank all
 acc=tests/parallel/accelerate/fsdp2.yaml
 expect 0 'rank [0-9] of 8, which needs the most · batch 1 each, 8 in total' zoo:gpt2 --batch 8 --opt adamw --gpu h100 --accelerate $acc

@@ -25,10 +25,10 @@ Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strateg
   if (strategy->tensor_plan.sequence && !layers)
     throw Error("sequence parallelism is planned of dense decoders that transformers shares", ErrorKind::usage)
         .help("of Llama, Mistral, Qwen and Gemma; --tp " + std::to_string(strategy->tensor) +
-              " alone plans Mixtral, and a GPT by Megatron-LM's formulas");
+              " alone plans Mixtral and Qwen3-MoE, and a GPT by Megatron-LM's formulas");
   if (strategy->runs_stages() && strategy->tensor > 1 && !layers)
     throw Error("--tp with --pp-schedule is planned of decoders that transformers shares", ErrorKind::usage)
-        .help("of Llama, Mistral, Mixtral, dense Qwen and Gemma; leave out --tp");
+        .help("of Llama, Mistral, Mixtral, Qwen and Gemma; leave out --tp");
   if (strategy->runs_stages()) return Sharing::stages;
   return strategy->pipeline == 1 && layers ? Sharing::layers : Sharing::formulas;
 }
