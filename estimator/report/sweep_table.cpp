@@ -80,7 +80,7 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   return table;
 }
 
-Json line_of(std::span<const std::string> names, const SweepRow& r) {
+Json line_of(std::span<const std::string> names, const SweepRow& r, std::int64_t points) {
   Json over = Json::object();
   for (std::size_t i = 0; i < names.size(); ++i) over[names[i]] = r.values[i];
   Json line = {{"schema", "gpuplan.sweep/1"}, {"point", r.point}, {"over", over}};
@@ -106,6 +106,7 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["communication_seconds"] = known(&SweepFigures::communication_seconds);
   line["scaling_efficiency"] = known(&SweepFigures::scaling_efficiency);
   line["error"] = text_or_null(r.error);
+  line["points"] = points;
   return line;
 }
 
@@ -119,9 +120,10 @@ std::string sweep_md(std::span<const std::string> names, std::span<const SweepRo
   return table_of(names, rows, {}).markdown();
 }
 
-std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows) {
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points) {
   std::string out;
-  for (const SweepRow& r : rows) out += line_of(names, r).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const SweepRow& r : rows)
+    out += line_of(names, r, points).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   return out;
 }
 
@@ -130,7 +132,7 @@ std::string sweep_json_schema() {
     over:string{} peak_allocated_bytes peak_reserved_bytes device_bytes usable_bytes limit_bytes:integer?
     fits runs:boolean? retries:integer? phase where:string? step_flops:integer?
     step_seconds samples_per_second:number? sent_bytes:integer? communication_seconds scaling_efficiency:number?
-    error:string?)";
+    error:string? points:integer)";
   return schema::document("a line of gpuplan sweep --format jsonl", kKeys);
 }
 

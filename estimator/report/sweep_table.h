@@ -13,8 +13,9 @@ namespace gpuplan {
 /// A row a point; `names` are those of the swept flags.
 std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style);
 std::string sweep_md(std::span<const std::string> names, std::span<const SweepRow> rows);
-/// gpuplan.sweep/1: an object a line, of one point (sweep_json_schema).
-std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows);
+/// gpuplan.sweep/1: an object a line, of one point (sweep_json_schema). `points`: how many the whole sweep has, of
+/// which these may be a part.
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points);
 std::string sweep_json_schema();
 /// RFC 4180; bytes as integers, empty where there is no figure.
 std::string sweep_csv_heading(std::span<const std::string> names);

@@ -127,23 +127,37 @@ std::vector<std::string> combined_words() {
   return words;
 }
 
-std::vector<SweepRow> combinations(const CombinationQuestion& question) {
+CombinationPart combination_part(const CombinationQuestion& question, Shard shard) {
   if (question.run.gpu.empty())
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu l4, or --gpu \"24 GB\"");
   const std::vector<Known> wanted = wanted_changes(question.words);
   const std::vector<RunOptions> runs = runs_of(question, wanted);
   const bool splits = std::ranges::any_of(wanted, [](const Known& known) { return !known.set; });
-  std::vector<SweepRow> rows(runs.size());
-  run_on_workers(runs.size(), cores(), [&](std::size_t i) {
+  CombinationPart part;
+  part.points = static_cast<std::int64_t>(runs.size());
+  for (std::size_t i = shard.number; i < runs.size(); i += shard.count) {
+    SweepRow& row = part.rows.emplace_back();
+    row.point = static_cast<std::int64_t>(i);
+    row.values = {flags_of(runs[i], question.run)};
+  }
+  run_on_workers(part.rows.size(), cores(), [&](std::size_t i) {
+    SweepRow& row = part.rows[i];
     try {
-      rows[i] = planned(runs[i], question.run, splits);
+      SweepRow known = planned(runs[static_cast<std::size_t>(row.point)], question.run, splits);
+      known.point = row.point;
+      row = std::move(known);
     } catch (const Error& e) {
-      rows[i].error = e.message();
+      row.error = e.message();
     }
   });
-  if (std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
-    throw Error(rows.front().error, ErrorKind::usage);
-  return fitting_first(std::move(rows));
+  return part;
+}
+
+std::vector<SweepRow> combinations(const CombinationQuestion& question) {
+  CombinationPart whole = combination_part(question, {});
+  if (std::ranges::none_of(whole.rows, [](const SweepRow& row) { return row.figures.has_value(); }))
+    throw Error(whole.rows.front().error, ErrorKind::usage);
+  return fitting_first(std::move(whole.rows));
 }
 
 }  // namespace gpuplan

@@ -1,11 +1,13 @@
 // gpuplan fit --may checkpoint,amp,lora,...: which of these changes, together, make a step fit, the fastest first.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "estimator/search/sweep_row.h"
 #include "tools/options/run_options.h"
+#include "tools/options/swept_flags.h"
 
 namespace gpuplan {
 
@@ -21,5 +23,12 @@ struct CombinationQuestion {
 /// not known; then those that do not, by what they need. What the run has already, or a library refuses beside another
 /// change, is in none. Throws Error (usage) for a word that is none, and what every combination is refused for.
 std::vector<SweepRow> combinations(const CombinationQuestion& question);
+
+/// A part of the same search.
+struct CombinationPart {
+  std::vector<SweepRow> rows;  // by the number of the combination among all; with an error where it is not planned
+  std::int64_t points = 0;     // of all of them
+};
+CombinationPart combination_part(const CombinationQuestion& question, Shard shard);
 
 }  // namespace gpuplan

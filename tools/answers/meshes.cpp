@@ -23,39 +23,76 @@ std::vector<MeshWay> all_ways(const MeshQuestion& question) {
   return ways;
 }
 
+constexpr const char* kOthersFit = "others fit whole samples";
+
+bool fits(const SweepRow& row) { return row.figures && row.figures->fits; }
+
+// Those of `ways` that the part has, whose numbers begin with `first`.
+void plan_part(const MeshQuestion& question, const std::vector<MeshWay>& ways, Shard shard, MeshPart& part,
+               const std::function<void(std::size_t, std::size_t)>& told) {
+  const std::size_t first = static_cast<std::size_t>(part.points), before = part.rows.size();
+  part.points += static_cast<std::int64_t>(ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    if ((first + i) % shard.count == shard.number) {
+      part.rows.emplace_back().point = static_cast<std::int64_t>(first + i);
+      part.rows.back().values = {""};
+    }
+  run_on_workers(
+      part.rows.size() - before, cores(),
+      [&](std::size_t i) {
+        SweepRow& row = part.rows[before + i];
+        const MeshWay& way = ways[static_cast<std::size_t>(row.point) - first];
+        row.values = {flags_of(way, "")};
+        try {
+          PlannedWay planned = planned_way(question, way);
+          row.values = {flags_of(question, planned)};
+          row.figures = std::move(planned.figures);
+        } catch (const Error& e) {
+          row.error = e.message();
+          if (before + i == 0) part.refused = e;
+        }
+      },
+      [&](std::size_t done) {
+        if (told) told(before + done, part.rows.size());
+      });
+}
+
 }  // namespace
 
 std::vector<SweepRow> meshes(const MeshQuestion& question,
                              const std::function<void(std::size_t done, std::size_t all)>& told) {
+  MeshPart whole = mesh_part(question, {}, told);
+  const bool none = std::ranges::none_of(whole.rows, [](const SweepRow& row) { return row.figures.has_value(); });
+  if (whole.refused && none) throw Error(*whole.refused);
+  return joined_meshes(std::move(whole.rows));
+}
+
+MeshPart mesh_part(const MeshQuestion& question, Shard shard,
+                   const std::function<void(std::size_t done, std::size_t all)>& told) {
   if (question.run.gpu.empty())
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu h100, or --gpu \"80 GB\"");
-  std::vector<SweepRow> rows;
-  std::optional<Error> first_refused;
-  const auto plan = [&](const std::vector<MeshWay>& ways) {
-    const std::size_t before = rows.size();
-    rows.resize(before + ways.size());
-    run_on_workers(
-        ways.size(), cores(),
-        [&](std::size_t i) {
-          SweepRow& row = rows[before + i];
-          try {
-            PlannedWay planned = planned_way(question, ways[i]);
-            row.values = {flags_of(question, planned)};
-            row.figures = std::move(planned.figures);
-          } catch (const Error& e) {
-            row.error = e.message();
-            if (before + i == 0) first_refused = e;
-          }
-        },
-        [&](std::size_t done) {
-          if (told) told(before + done, rows.size());
-        });
-  };
-  const auto fits = [](const SweepRow& row) { return row.figures && row.figures->fits; };
-  plan(all_ways(question));
-  if (std::ranges::none_of(rows, fits)) plan(ways_of_context(question));
-  if (first_refused && std::ranges::none_of(rows, [](const SweepRow& row) { return row.figures.has_value(); }))
-    throw Error(*first_refused);
+  MeshPart part;
+  plan_part(question, all_ways(question), shard, part, told);
+  const std::vector<MeshWay> contexts = ways_of_context(question);
+  if (std::ranges::none_of(part.rows, fits)) {
+    plan_part(question, contexts, shard, part, told);
+    return part;
+  }
+  for (const MeshWay& way : contexts) {
+    const std::int64_t point = part.points++;
+    if (static_cast<std::size_t>(point) % shard.count != shard.number) continue;
+    SweepRow& row = part.rows.emplace_back();
+    row.point = point;
+    row.values = {flags_of(way, "")};
+    row.error = kOthersFit;
+  }
+  return part;
+}
+
+std::vector<SweepRow> joined_meshes(std::vector<SweepRow> rows) {
+  const auto is_context = [](const SweepRow& row) { return row.values.front().starts_with("--cp "); };
+  if (std::ranges::any_of(rows, [&](const SweepRow& row) { return !is_context(row) && fits(row); }))
+    std::erase_if(rows, is_context);
   return fitting_first(std::move(rows));
 }
 

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/search/sweep_row.h"
 #include "tools/answers/mesh_ways.h"
+#include "tools/options/swept_flags.h"
 
 namespace gpuplan {
 
@@ -18,5 +22,17 @@ namespace gpuplan {
 /// refused for. `told`: called between them, of how many there are and how many are done.
 std::vector<SweepRow> meshes(const MeshQuestion& question,
                              const std::function<void(std::size_t done, std::size_t all)>& told = {});
+
+/// A part of the same search.
+struct MeshPart {
+  std::vector<SweepRow> rows;    // by the number of the way among all of them; with an error where it is not planned
+  std::int64_t points = 0;       // of all ways, those of a context among them
+  std::optional<Error> refused;  // why the part's first way is
+};
+/// Those of a context are planned where no other way of the part fits.
+MeshPart mesh_part(const MeshQuestion& question, Shard shard,
+                   const std::function<void(std::size_t done, std::size_t all)>& told = {});
+/// What meshes() says of the rows of all parts.
+std::vector<SweepRow> joined_meshes(std::vector<SweepRow> rows);
 
 }  // namespace gpuplan

@@ -25,6 +25,7 @@ namespace {
 constexpr double kMuchSent = 0.1;  // of a step
 
 struct Place : OfferedPlace {
+  std::size_t number = 0;  // among all
   std::vector<PlannedWay> rows;
 
   const SweepFigures* fastest() const {
@@ -38,12 +39,15 @@ struct Place : OfferedPlace {
 
 class Search {
  public:
-  Search(const OfferedQuestion& question, std::span<const Instance> instances) : question_(question) {
-    for (OfferedPlace& place : offered_places(question, instances)) places_.push_back({std::move(place), {}});
+  Search(const OfferedQuestion& question, std::span<const Instance> instances, Shard shard)
+      : question_(question), is_part_(shard.count > 1) {
+    std::vector<OfferedPlace> all = offered_places(question, instances);
+    offers_ = all.size();
+    for (std::size_t i = shard.number; i < all.size(); i += shard.count) places_.push_back({std::move(all[i]), i, {}});
     measure_states();
   }
 
-  bool has_places() const { return !places_.empty(); }
+  bool has_places() const { return offers_ > 0; }
 
   OfferedMeshes find(const std::function<void(std::size_t, std::size_t)>& told) {
     plan_ranks(told);
@@ -164,19 +168,13 @@ class Search {
     if (place.rows.empty()) (void)improves(place, ways_of_context(place.mesh), contexts);
   }
 
-  // In memory, time and money; what has no price is judged by the others.
-  static bool beats(const OfferedMesh& a, const OfferedMesh& b) {
-    const auto of = [](const OfferedMesh& row) {
-      return std::tuple(row.figures.device_bytes, *row.figures.step_seconds, row.usd_per_step().value_or(HUGE_VAL));
-    };
-    const auto [bytes_a, seconds_a, usd_a] = of(a);
-    const auto [bytes_b, seconds_b, usd_b] = of(b);
-    return bytes_a <= bytes_b && seconds_a <= seconds_b && usd_a <= usd_b && of(a) != of(b);
-  }
-
   OfferedMesh offered(const Place& place, const PlannedWay& row) const {
     const std::string flags = flags_of(place.mesh, row);
-    return {question_.names[place.kind], place.gpus, place.offer, place.words + (flags.empty() ? "" : " " + flags),
+    return {place.number,
+            question_.names[place.kind],
+            place.gpus,
+            place.offer,
+            place.words + (flags.empty() ? "" : " " + flags),
             row.figures};
   }
 
@@ -195,11 +193,16 @@ class Search {
     return kept;
   }
 
+  std::string why_unlisted(const Place& place) const {
+    if (place.rows.empty()) return refused_ ? refused_->message() : kNoWayFits;
+    return place.fastest() == nullptr ? kNoStepTime : kOthersAreBetter;
+  }
+
   OfferedMeshes answer() {
     OfferedMeshes all;
     std::vector<Candidate> rows;
     std::set<std::string> untimed;
-    all.offers = static_cast<std::int64_t>(places_.size());
+    all.offers = static_cast<std::int64_t>(offers_);
     for (const Place& place : places_) {
       if (place.rows.empty()) continue;
       ++all.fitting;
@@ -209,7 +212,7 @@ class Search {
     }
     all.planned = planned_;
     all.untimed.assign(untimed.begin(), untimed.end());
-    if (all.fitting == 0 && refused_) throw Error(*refused_);
+    if (all.fitting == 0 && refused_ && !is_part_) throw Error(*refused_);
     // Those that are left are planned as `gpuplan plan` does it.
     rows = unbeaten(rows);
     run_on_workers(rows.size(), cores(),
@@ -217,11 +220,16 @@ class Search {
     std::erase_if(rows, [](const Candidate& row) { return !row.mesh.figures.fits; });
     for (Candidate& row : unbeaten(rows)) all.rows.push_back(std::move(row.mesh));
     std::ranges::stable_sort(all.rows, {}, [](const OfferedMesh& row) { return *row.figures.step_seconds; });
+    for (const Place& place : places_)
+      if (std::ranges::find(all.rows, place.number, &OfferedMesh::place) == all.rows.end())
+        all.unlisted.push_back({place.number, question_.names[place.kind], place.gpus, why_unlisted(place)});
     return all;
   }
 
   const OfferedQuestion& question_;
   std::vector<Place> places_;
+  std::size_t offers_ = 0;  // all, of which places_ may be a part
+  bool is_part_ = false;
   std::int64_t state_bytes_ = 0;
   std::atomic<std::int64_t> planned_ = 0;
   std::optional<Error> refused_;  // why no data parallelism is planned of any
@@ -229,17 +237,26 @@ class Search {
 
 }  // namespace
 
+bool beats(const OfferedMesh& a, const OfferedMesh& b) {
+  const auto of = [](const OfferedMesh& row) {
+    return std::tuple(row.figures.device_bytes, *row.figures.step_seconds, row.usd_per_step().value_or(HUGE_VAL));
+  };
+  const auto [bytes_a, seconds_a, usd_a] = of(a);
+  const auto [bytes_b, seconds_b, usd_b] = of(b);
+  return bytes_a <= bytes_b && seconds_a <= seconds_b && usd_a <= usd_b && of(a) != of(b);
+}
+
 std::optional<double> OfferedMesh::usd_per_step() const {
   if (!offer || !figures.step_seconds) return std::nullopt;
   return offer->usd * *figures.step_seconds / 3600;
 }
 
 OfferedMeshes offered_meshes(const OfferedQuestion& question, std::span<const Instance> instances,
-                             const std::function<void(std::size_t done, std::size_t all)>& told) {
+                             const std::function<void(std::size_t done, std::size_t all)>& told, Shard shard) {
   if (question.run.batch.empty())
     throw Error("--may mesh of several numbers of GPUs compares steps of one batch", ErrorKind::usage)
         .help("--batch 512, which is that of all GPUs");
-  Search search(question, instances);
+  Search search(question, instances, shard);
   if (!search.has_places())
     throw Error("no instance with these GPUs matches the flags", ErrorKind::usage)
         .help("--on, --provider, --region and --budget say which may be rented; --gpus 8 asks of GPUs of your own");

@@ -25,7 +25,7 @@ class MeshScreen : public StyledScreen {
     if (rows_.size() > kMostMeshes) leave_out();
   }
 
-  std::string text(const FitQuestion& market, Day today) const {
+  std::string text(const FitQuestion* market, Day today) const {
     std::string out = rows_.empty() ? "" : table();
     for (const std::string& note : notes(market, today)) {
       std::istringstream in(note);
@@ -37,21 +37,25 @@ class MeshScreen : public StyledScreen {
   }
 
  private:
-  std::vector<std::string> notes(const FitQuestion& market, Day today) const {
+  std::vector<std::string> notes(const FitQuestion* market, Day today) const {
     std::vector<std::string> notes;
     notes.push_back(
-        format_count(meshes_.fitting) + " of " + format_count(meshes_.offers) + " offers fit" + dot() +
-        format_count(meshes_.planned) + " ways planned" +
+        format_count(meshes_.fitting) + " of " + format_count(meshes_.offers) + " offers fit" +
+        (meshes_.planned > 0 ? dot() + format_count(meshes_.planned) + " ways planned" : "") +
         (left_out_ > 0 ? dot() + format_count(left_out_) + " more rows need less memory (--format csv)" : ""));
     if (!meshes_.untimed.empty())
       notes.push_back("not compared, since their step time is not known (--network): " + joined(meshes_.untimed));
     if (meshes_.fitting == 0)
       notes.emplace_back("more GPUs may fit, and more ways: --may mesh,checkpoint,micro-batches");
-    if (!market.network_gbps && market.gpus != std::vector<std::int64_t>{1})
+    if (market != nullptr && !market->network_gbps && market->gpus != std::vector<std::int64_t>{1})
       notes.emplace_back("instances are joined where their network is published; --network GBPS joins any");
     if (rows_.empty()) return notes;
     notes.emplace_back(
         "no row is worse than another in memory, time and money; each is a plan: gpuplan MODEL with its flags");
+    if (market == nullptr) {
+      notes.emplace_back("prices are those of the parts; times are modelled");
+      return notes;
+    }
     std::vector<Instance> instances;
     for (const OfferedMesh* row : rows_)
       if (row->offer) instances.push_back(row->offer->instance);
@@ -59,7 +63,7 @@ class MeshScreen : public StyledScreen {
       notes.emplace_back("no instance with these GPUs matches the flags, so prices are not known");
       return notes;
     }
-    notes.push_back(std::string("prices are of whole instances, Linux, ") + (market.spot ? "spot" : "on demand") +
+    notes.push_back(std::string("prices are of whole instances, Linux, ") + (market->spot ? "spot" : "on demand") +
                     "; times are modelled");
     if (std::string old = stale_prices_text(instances, today); !old.empty()) notes.push_back(std::move(old));
     return notes;
@@ -179,7 +183,7 @@ class MeshScreen : public StyledScreen {
 
 }  // namespace
 
-std::string offered_meshes_text(const OfferedMeshes& meshes, const FitQuestion& market, const TextStyle& style,
+std::string offered_meshes_text(const OfferedMeshes& meshes, const FitQuestion* market, const TextStyle& style,
                                 Day today) {
   return MeshScreen(meshes, style).text(market, today);
 }

@@ -12,8 +12,9 @@
 namespace gpuplan {
 
 /// A line of figures and one of flags for each, what is not known, and how old the prices are on the day `today`. On a
-/// terminal that is too narrow instances are on lines of their own.
-std::string offered_meshes_text(const OfferedMeshes& meshes, const FitQuestion& market, const TextStyle& style,
+/// terminal that is too narrow instances are on lines of their own. Without a `market`, which parts that are put
+/// together do not say, notes about prices and networks are left out.
+std::string offered_meshes_text(const OfferedMeshes& meshes, const FitQuestion* market, const TextStyle& style,
                                 Day today);
 
 /// The swept flags of sweep_rows(): "gpu", "gpus", "instances", "usd_per_hour", "usd_per_step", "flags".

@@ -160,7 +160,11 @@ std::string render(const FitReport& report, Format format, const TextStyle& styl
 }
 
 int run_fit(FitOptions options) {
+  if (!options.join.empty()) return run_join(options);
   if (!options.may.empty()) return run_may(options);
+  if (!options.shard.empty())
+    throw Error("--shard is of --may, whose ways or combinations have parts", ErrorKind::usage)
+        .help("--may mesh --gpus any --shard " + options.shard);
   if (!options.solve.empty()) return run_solve(options);
   const Engine engine = engine_of(options);
   const std::vector<std::string> job_files = take_job_files(options.output, engine);
@@ -185,6 +189,14 @@ int run_fit(FitOptions options) {
   return chosen && clean ? 0 : 1;
 }
 
+// What the parts say already.
+void refuse_beside_join(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && option->get_group() != "Output" && !option->check_lname("join"))
+      throw Error("the files of --join say all that was asked", ErrorKind::usage)
+          .help("leave out " + option->get_name());
+}
+
 }  // namespace
 
 void add_fit_command(CLI::App& app, int& exit_code) {
@@ -197,6 +209,7 @@ void add_fit_command(CLI::App& app, int& exit_code) {
   command->get_option("--format")->type_name("table|json|csv|md|html");
   command->callback([options, command, &exit_code] {
     options->output.command = given_command(*command);
+    if (!options->join.empty()) refuse_beside_join(*command);
     // `fit --max-batch MODEL`: CLI11 takes the word behind a flag whose value may be left out.
     const bool is_number = std::ranges::all_of(options->max_batch, [](char c) { return c >= '0' && c <= '9'; });
     if (options->run.model.empty() && !is_number) std::swap(options->run.model, options->max_batch);

@@ -7,18 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/report/read_sweep.h"
 #include "estimator/report/sweep_table.h"
 #include "tools/answers/combinations.h"
 #include "tools/answers/meshes.h"
 #include "tools/answers/offered_meshes_text.h"
+#include "tools/answers/offered_parts.h"
 #include "tools/answers/solve.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/progress_line.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {
+
+const std::vector<std::string> kNamesOfChanges = {"changes"};
 
 std::vector<std::string> names_of_gpus(const FitOptions& options) {
   if (!options.on.empty()) return options.on;
@@ -26,10 +31,11 @@ std::vector<std::string> names_of_gpus(const FitOptions& options) {
   return gpu_names();
 }
 
+// `points`: of the whole, where these are a part.
 std::string render_changes(std::span<const SweepRow> rows, const std::vector<std::string>& names, Format format,
-                           const TextStyle& style) {
+                           const TextStyle& style, std::optional<std::int64_t> points = std::nullopt) {
   switch (format) {
-    case Format::json: return sweep_json_lines(names, rows);
+    case Format::json: return sweep_json_lines(names, rows, points.value_or(static_cast<std::int64_t>(rows.size())));
     case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
     case Format::md: return sweep_md(names, rows);
     case Format::html:
@@ -99,6 +105,34 @@ void write_rows(const OutputOptions& output, const std::vector<std::string>& nam
   if (!output.quiet || format_of(output) != Format::table) write_stdout(render(format_of(output), style));
 }
 
+// A part of a search, in the order of its points.
+int write_part(const OutputOptions& output, const std::vector<std::string>& names, const std::vector<SweepRow>& rows,
+               std::int64_t points) {
+  const auto text = [&](Format format, const TextStyle& style) {
+    std::string drawn = render_changes(rows, names, format, style, points);
+    if (format == Format::table)
+      drawn += "  a part, of " + format_count(points) + (points == 1 ? " point" : " points") +
+               "; gpuplan fit --join puts parts in --format json together\n";
+    return drawn;
+  };
+  for (const OutputFile& file : files_of(output)) write_report(file, text(file.format, file_style(output)));
+  if (!output.quiet || format_of(output) != Format::table)
+    write_stdout(text(format_of(output), terminal_style(output)));
+  return 0;
+}
+
+// `before`: the flags of the run that those of a row go with.
+int write_offers(const OutputOptions& output, const OfferedMeshes& meshes, const FitQuestion* market,
+                 const std::string& before) {
+  write_rows(output, offered_mesh_names(), sweep_rows(meshes),
+             [&](const TextStyle& style) { return offered_meshes_text(meshes, market, style, today()); });
+  const OfferedMesh* const best = cheapest(meshes);
+  if (best != nullptr && output.quiet && format_of(output) == Format::table) write_stdout(before + best->flags + "\n");
+  return best != nullptr ? 0 : 1;
+}
+
+Shard shard_of(const FitOptions& options) { return options.shard.empty() ? Shard{} : read_shard(options.shard); }
+
 // --may mesh of what is offered: any number of GPUs, several, or of several kinds.
 int run_offered_meshes(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
@@ -119,30 +153,42 @@ int run_offered_meshes(const FitOptions& options) {
   OfferedMeshes meshes;
   {
     ProgressLine progress(!options.output.quiet);
-    meshes = offered_meshes(question, instances, [&](std::size_t done, std::size_t all) {
+    const auto told = [&](std::size_t done, std::size_t all) {
       if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
-    });
+    };
+    meshes = offered_meshes(question, instances, told, shard_of(options));
   }
-  write_rows(output, offered_mesh_names(), sweep_rows(meshes),
-             [&](const TextStyle& style) { return offered_meshes_text(meshes, question.market, style, today()); });
-  const OfferedMesh* const best = cheapest(meshes);
-  if (best != nullptr && output.quiet && format_of(output) == Format::table)
-    write_stdout("--batch " + options.run.batch + " " + best->flags + "\n");
-  return best != nullptr ? 0 : 1;
+  if (!options.shard.empty()) return write_part(output, offered_mesh_names(), part_rows(meshes), meshes.offers);
+  return write_offers(output, meshes, &question.market, "--batch " + options.run.batch + " ");
 }
 
 // --may mesh: of several GPUs.
-std::vector<SweepRow> ways_to_share(const FitOptions& options) {
-  const auto says = [&](const char* word) { return may(options, word); };
+MeshQuestion question_of_mesh(const FitOptions& options) {
   SeveralGpusOptions several;
   several.gpus = options.gpus.front();
   several.network = options.network;
   several.fsdp = options.fsdp;
+  return {options.run, several, may(options, "checkpoint"), may(options, "micro-batches")};
+}
+
+std::vector<SweepRow> rows_of_all(const FitOptions& options, bool shares) {
+  if (!shares) return combinations({options.run, options.may});
   ProgressLine progress(!options.output.quiet);
-  return meshes({options.run, several, says("checkpoint"), says("micro-batches")},
-                [&](std::size_t done, std::size_t all) {
-                  if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
-                });
+  return meshes(question_of_mesh(options), [&](std::size_t done, std::size_t all) {
+    if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
+  });
+}
+
+int run_part(const FitOptions& options, const OutputOptions& output, bool shares) {
+  if (!shares) {
+    const CombinationPart part = combination_part({options.run, options.may}, shard_of(options));
+    return write_part(output, kNamesOfChanges, part.rows, part.points);
+  }
+  ProgressLine progress(!options.output.quiet);
+  const MeshPart part = mesh_part(question_of_mesh(options), shard_of(options), [&](std::size_t done, std::size_t all) {
+    if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
+  });
+  return write_part(output, kNamesOfChanges, part.rows, part.points);
 }
 
 // Of rows that are sorted; `asks_network`: times may be known with one.
@@ -151,6 +197,32 @@ std::string best_of(const std::vector<SweepRow>& rows, const std::string& best, 
   if (rows.front().figures->samples_per_second) return ", the fastest: " + best;
   return std::string(", the first of them: ") + best + "; times are not known" +
          (asks_network ? " (--network for more than one node)" : "");
+}
+
+// The fastest combination, and a few of those that are slower or do not fit.
+int write_combinations(const OutputOptions& output, std::vector<SweepRow> rows, bool asks_network,
+                       const std::string& last_line) {
+  constexpr std::size_t kFitting = 6, kOthers = 3;
+  const Format format = format_of(output);
+  const auto fitting =
+      static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
+  const std::string best = fitting > 0 ? rows.front().values.front() : "";
+  for (const OutputFile& file : files_of(output))
+    write_report(file, render_changes(rows, kNamesOfChanges, file.format, file_style(output)));
+  if (format == Format::table && output.quiet) {
+    write_stdout(best == "as asked" || best.empty() ? "" : best + "\n");
+  } else if (format != Format::table) {
+    write_stdout(render_changes(rows, kNamesOfChanges, format, terminal_style(output)));
+  } else {
+    const std::size_t all = rows.size();
+    rows.resize(std::min(all, fitting + kOthers));
+    if (fitting > kFitting) rows.erase(rows.begin() + kFitting, rows.begin() + static_cast<std::ptrdiff_t>(fitting));
+    write_stdout(render_changes(rows, kNamesOfChanges, format, terminal_style(output)) + "  " +
+                 format_count(static_cast<std::int64_t>(fitting)) + " of " +
+                 format_count(static_cast<std::int64_t>(all)) + " combinations fit" +
+                 best_of(rows, best, asks_network) + "\n" + last_line);
+  }
+  return fitting > 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -183,7 +255,6 @@ int run_solve(const FitOptions& options) {
   return flags.empty() ? 1 : 0;
 }
 
-// The fastest combination, and a few of those that are slower or do not fit.
 int run_may(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
   const bool shares = may(options, "mesh");
@@ -203,30 +274,26 @@ int run_may(const FitOptions& options) {
   if (!shares && !options.fsdp.empty()) throw Error("--fsdp is not for --may without mesh", ErrorKind::usage);
   if (!options.on.empty() || !options.solve.empty())
     throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
-  constexpr std::size_t kFitting = 6, kOthers = 3;
-  const Format format = format_of(output);
-  const std::vector<std::string> names = {"changes"};
-  std::vector<SweepRow> rows = shares ? ways_to_share(options) : combinations({options.run, options.may});
-  const auto fitting =
-      static_cast<std::size_t>(std::ranges::count_if(rows, [](const SweepRow& row) { return row.figures->fits; }));
-  const std::string best = fitting > 0 ? rows.front().values.front() : "";
-  for (const OutputFile& file : files_of(output))
-    write_report(file, render_changes(rows, names, file.format, file_style(options.output)));
-  if (format == Format::table && options.output.quiet) {
-    write_stdout(best == "as asked" || best.empty() ? "" : best + "\n");
-  } else if (format != Format::table) {
-    write_stdout(render_changes(rows, names, format, terminal_style(options.output)));
-  } else {
-    const std::size_t all = rows.size();
-    rows.resize(std::min(all, fitting + kOthers));
-    if (fitting > kFitting) rows.erase(rows.begin() + kFitting, rows.begin() + static_cast<std::ptrdiff_t>(fitting));
-    write_stdout(
-        render_changes(rows, names, format, terminal_style(options.output)) + "  " +
-        format_count(static_cast<std::int64_t>(fitting)) + " of " + format_count(static_cast<std::int64_t>(all)) +
-        " combinations fit" + best_of(rows, best, shares && options.network.empty()) + "\n" +
-        (shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : ""));
-  }
-  return fitting > 0 ? 0 : 1;
+  (void)format_of(output);
+  if (!options.shard.empty()) return run_part(options, output, shares);
+  return write_combinations(
+      output, rows_of_all(options, shares), shares && options.network.empty(),
+      shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : "");
+}
+
+int run_join(const FitOptions& options) {
+  const OutputOptions output = without_page(options.output);
+  (void)format_of(output);
+  std::vector<Source> parts;
+  for (const std::string& file : options.join) parts.push_back(*read_file_source(file, kTraceLimit));
+  const SweepLines lines = read_sweep_lines(parts);
+  if (lines.names == offered_mesh_names()) return write_offers(output, joined_offers(lines), nullptr, "");
+  if (lines.names != kNamesOfChanges)
+    throw Error("--join puts parts of fit --may together, and these are of another sweep", ErrorKind::usage)
+        .help("the lines of a sweep's parts, sorted by their points, are the whole");
+  std::vector<SweepRow> rows = joined_meshes(lines.rows);
+  if (rows.empty()) throw Error(lines.rows.front().error, ErrorKind::usage);
+  return write_combinations(output, std::move(rows), false, "");
 }
 
 }  // namespace gpuplan

@@ -9,5 +9,7 @@ namespace gpuplan {
 int run_solve(const FitOptions& options);
 /// The same of --may: combinations of changes, or of ways to share a step.
 int run_may(const FitOptions& options);
+/// The same of the parts that --shard wrote.
+int run_join(const FitOptions& options);
 
 }  // namespace gpuplan

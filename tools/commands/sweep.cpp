@@ -178,7 +178,7 @@ class Sweep {
 
   std::string render(std::span<const SweepRow> rows, Format format, const TextStyle& style, bool heading) const {
     switch (format) {
-      case Format::json: return sweep_json_lines(names_, rows);
+      case Format::json: return json_lines(rows);
       case Format::csv: return (heading ? sweep_csv_heading(names_) : "") + sweep_csv_lines(rows);
       case Format::md: return sweep_md(names_, rows);
       case Format::html: return page(rows);
@@ -188,6 +188,9 @@ class Sweep {
     return sweep_text(names_, rows, style);
   }
 
+  std::string json_lines(std::span<const SweepRow> rows) const {
+    return sweep_json_lines(names_, rows, static_cast<std::int64_t>(points_.count()));
+  }
   std::string model() const { return printable_text(options_.run.model); }
   std::string drawing(std::span<const SweepRow> rows) const {
     std::string svg = curves_svg("Sweep of " + model(), sweep_curves(names_, rows));
@@ -204,7 +207,7 @@ class Sweep {
     const std::string count = format_count(static_cast<std::int64_t>(rows.size())) + " points";
     ReportParts parts = {
         .text = "Sweep of " + model() + "\n\n" + sweep_text(names_, rows, {}),
-        .json = list_of_lines(sweep_json_lines(names_, rows)),
+        .json = list_of_lines(json_lines(rows)),
         .verdict = limited ? format_count(fitting) + " of " + count + " fit" : count,
         .good = !limited || fitting > 0,
         .notes = std::move(warnings),

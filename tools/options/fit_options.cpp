@@ -137,6 +137,11 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       ->delimiter(',')
       ->type_name("CHANGE,...")
       ->group(question);
+  add("--shard", options.shard, "N/COUNT", "With --may: plans only this part of what is asked, such as 1/16");
+  command.add_option("--join", options.join, "Puts parts of --shard together, each in --format json")
+      ->expected(1, 1 << 20)
+      ->type_name("FILE...")
+      ->group(question);
   command.add_option("--provider", options.providers, "Only instances of these clouds, comma-separated")
       ->delimiter(',')
       ->type_name("NAME")

@@ -20,7 +20,8 @@ struct FitOptions {
   RunOptions run;
   OutputOptions output;
   std::vector<std::string> on, providers, gpus, zero, may;
-  std::string max_batch, region, budget, prices, emit, samples, epochs, network, wrap, fsdp, experts, solve;
+  std::vector<std::string> join;  // files of parts
+  std::string max_batch, region, budget, prices, emit, samples, epochs, network, wrap, fsdp, experts, solve, shard;
   bool spot = false, find_unused = false;
 
   /// No GPU is named: all of the table are asked.

@@ -210,7 +210,7 @@ TEST_CASE("lines of a sweep hold to their schema") {
   std::vector<SweepRow> rows;
   for (std::size_t i = 0; i < sweep.count(); ++i) rows.push_back(sweep.plan_point(i));
   const nlohmann::json schema = nlohmann::json::parse(sweep_json_schema());
-  std::istringstream lines(sweep_json_lines(sweep.names(), rows));
+  std::istringstream lines(sweep_json_lines(sweep.names(), rows, 4));
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
     nlohmann::json value = nlohmann::json::parse(line);
