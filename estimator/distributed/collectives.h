@@ -1,5 +1,5 @@
 // Time of collectives on a link, by NCCL's ring algorithm. Bytes are those of the whole tensor, before a reduce-scatter
-// or after an all-gather; seconds are for one call that all ranks start together.
+// or after an all-gather; seconds are for calls that all ranks start together.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,27 @@ namespace gpuplan {
 
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, send, all_to_all };
 
+/// What NCCL's own model knows latencies of; `given`: a rate that somebody says, of whatever it is.
+enum class Medium : std::uint8_t { given, nvlink, pcie, network };
+
 struct Link {
   double bytes_per_second = 0;  // in one direction
-  double latency_seconds = 0;   // a hop; 0 where it is not known
+  double latency_seconds = 0;   // a hop of what is given; 0 where it is not known
+  Medium medium = Medium::given;
+  Medium inside = Medium::given;  // of a ring through several nodes: what is within them
+  std::int64_t nodes = 1;         // that a ring goes through
+  double most_of_ll = 0;          // bytes a second that LL carries at most, where the medium is known
 };
 
 /// What one rank sends, and as much receives, in a ring of `ranks`: an all-reduce is a reduce-scatter and an
 /// all-gather, 2 (n - 1) / n of the bytes; each half and a broadcast as much as passes through a rank.
 double ring_bytes(Collective what, double bytes, std::int64_t ranks);
-/// Those bytes over the link, and the hops: 2 (n - 1) of an all-reduce, n - 1 of the others.
-double ring_seconds(Collective what, double bytes, std::int64_t ranks, const Link& link);
+/// Those bytes, of so many calls together, over the link, and the hops: 2 (n - 1) of an all-reduce, n - 1 of the
+/// others. Where the medium is known, what NCCL itself counts with when it chooses a protocol (src/graph/tuning.cc,
+/// ncclTopoTuneModel; 2.18 to 2.30): of LL, LL128 and Simple the fastest at the size of a call, each with what a call
+/// and a hop take and its share of the link's rate. Its trees are left out: between nodes they are faster for small
+/// calls.
+double ring_seconds(Collective what, double bytes, std::int64_t ranks, const Link& link, std::int64_t calls = 1);
 
 /// What connects GPUs. Unknown is absent.
 struct Topology {
@@ -29,9 +40,12 @@ struct Topology {
   std::optional<Link> between_nodes;  // of a node, all of its adapters together
 };
 
-/// NVLink where the GPU has one (half of what is published for both directions together), else its PCIe link, over
-/// which peers reach each other at most at that rate. Absent where neither is known.
-std::optional<Link> link_within_node(const Gpu& gpu);
+/// NVLink where `gpus` of a node have it, else PCIe, at the rate that NCCL's rings reach (nccl_fabric.h). Its
+/// maintainers say so of H100s: 370 GB/s of 450 (github.com/NVIDIA/nccl-tests/issues/212). Absent where neither is
+/// known.
+std::optional<Link> link_within_node(const Gpu& gpu, std::int64_t gpus);
+/// A node's adapters together, in Gbit/s as published.
+Link network_link(double gbit_per_second);
 
 /// The narrowest link of a ring of `ranks` GPUs, of which neighbours are `stride` apart: within a node while all are in
 /// one, else a node's network, shared by the groups that have members in it. Absent where that link is not known.

@@ -65,6 +65,7 @@ Gathered gathered_gradients(const Graph& graph) {
 struct OperationBytes {
   struct Both {
     std::int64_t forward = 0, backward = 0;
+    std::int64_t forward_calls = 0, backward_calls = 0;
   };
   Both reduced, results, tokens, scattered, gathered, passed;
 };
@@ -99,8 +100,10 @@ OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule, con
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =
         in_place ? schedule.reads[index(step.reads.begin)] : schedule.allocated[index(step.allocates.begin)];
-    std::int64_t& sum = step.phase == Phase::backward && !step.recompute ? of->backward : of->forward;
-    sum += schedule.buffers[index(b)].bytes * (step.op == Operator::reduce_scatter ? strategy.tensor : 1);
+    const bool backward = step.phase == Phase::backward && !step.recompute;
+    (backward ? of->backward_calls : of->forward_calls) += 1;
+    (backward ? of->backward : of->forward) +=
+        schedule.buffers[index(b)].bytes * (step.op == Operator::reduce_scatter ? strategy.tensor : 1);
   }
   return bytes;
 }
@@ -108,6 +111,7 @@ OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule, con
 // Of FSDP2's units, whole: those of experts, or the others.
 struct UnitBytes {
   std::int64_t root = 0, forward = 0, backward = 0, reduced = 0;
+  std::int64_t units = 0, units_backward = 0;
 };
 
 UnitBytes unit_bytes(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
@@ -117,9 +121,10 @@ UnitBytes unit_bytes(const Graph& graph, const Schedule& schedule, std::span<con
     if (units[u].of_experts != of_experts) continue;
     const std::int64_t whole = gathered_bytes(graph, units[u], strategy);
     if (u == 0) sum.root = whole;
+    sum.units += 1;
     sum.forward += whole;
     const bool again = u == 0 ? strategy.reshards_root : strategy.reshards(u, units.size());
-    if (again && (u == 0 || units[u].runs_backward())) sum.backward += whole;
+    if (again && (u == 0 || units[u].runs_backward())) sum.backward += whole, sum.units_backward += 1;
     sum.reduced += reduced_bytes(graph, schedule, units[u], strategy);
   }
   return sum;
@@ -175,7 +180,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   const std::int64_t ranks = strategy.shards();
   std::vector<CommunicationRow> rows;
   const auto add_over = [&](std::int64_t group, std::int64_t apart, std::string_view what, Collective collective,
-                            std::int64_t bytes, const Hidden& hidden) {
+                            std::int64_t bytes, const Hidden& hidden, std::int64_t calls = 1) {
     if (bytes == 0 || group < 2) return;
     const std::optional<Link> link = link_of_group(topology, group, apart);
     CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0};
@@ -183,37 +188,49 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     row.copied_bytes = hidden.copied_bytes;
     row.copies = hidden.copies;
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), group));
-    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), group, *link);
+    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), group, *link, calls);
     rows.push_back(row);
   };
-  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
-    add_over(ranks, strategy.tensor, what, collective, bytes, hidden);
+  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {},
+                       std::int64_t calls = 1) {
+    add_over(ranks, strategy.tensor, what, collective, bytes, hidden, calls);
   };
   const std::int64_t gradients = gathered_gradients(graph).bytes, type = largest_parameter_type(graph);
   std::int64_t buffers = 0;
   for (const TensorId t : module_buffers(graph)) buffers += graph.buffers[index(buffer_of(graph, t))].bytes;
 
   const OperationBytes shared = operation_bytes(graph, schedule, strategy);
-  const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes) {
-    add_over(group, 1, what, collective, bytes * micro_batches, {});
+  const auto add_shared = [&](std::int64_t group, std::string_view what, Collective collective, std::int64_t bytes,
+                              std::int64_t calls) {
+    add_over(group, 1, what, collective, bytes * micro_batches, {}, calls * micro_batches);
   };
   const bool of_loss = strategy.tensor_plan.loss;  // the sums that loss parallelism is of
-  add_shared(strategy.tensor, "tokens, forward", Collective::all_gather, shared.tokens.forward);
-  add_shared(strategy.tensor, "sums of tokens, forward", Collective::reduce_scatter, shared.scattered.forward);
-  add_shared(strategy.tensor, "tokens, backward", Collective::all_gather, shared.tokens.backward);
-  add_shared(strategy.tensor, "sums of tokens, backward", Collective::reduce_scatter, shared.scattered.backward);
+  add_shared(strategy.tensor, "tokens, forward", Collective::all_gather, shared.tokens.forward,
+             shared.tokens.forward_calls);
+  add_shared(strategy.tensor, "sums of tokens, forward", Collective::reduce_scatter, shared.scattered.forward,
+             shared.scattered.forward_calls);
+  add_shared(strategy.tensor, "tokens, backward", Collective::all_gather, shared.tokens.backward,
+             shared.tokens.backward_calls);
+  add_shared(strategy.tensor, "sums of tokens, backward", Collective::reduce_scatter, shared.scattered.backward,
+             shared.scattered.backward_calls);
   add_shared(strategy.tensor, of_loss ? "sums of the loss" : "activations, forward", Collective::all_reduce,
-             shared.reduced.forward);
-  add_shared(strategy.tensor, "activations, backward", Collective::all_reduce, shared.reduced.backward);
-  add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.results.forward);
-  add_shared(strategy.experts, "tokens to experts, forward", Collective::all_to_all, shared.passed.forward);
-  add_shared(strategy.experts, "tokens to experts, backward", Collective::all_to_all, shared.passed.backward);
-  const auto add_context = [&](std::string_view what, Collective collective, std::int64_t bytes) {
-    add_over(strategy.context, strategy.tensor, what, collective, bytes * micro_batches, {});
+             shared.reduced.forward, shared.reduced.forward_calls);
+  add_shared(strategy.tensor, "activations, backward", Collective::all_reduce, shared.reduced.backward,
+             shared.reduced.backward_calls);
+  add_shared(strategy.tensor, "results of lm_head", Collective::all_gather, shared.results.forward,
+             shared.results.forward_calls);
+  add_shared(strategy.experts, "tokens to experts, forward", Collective::all_to_all, shared.passed.forward,
+             shared.passed.forward_calls);
+  add_shared(strategy.experts, "tokens to experts, backward", Collective::all_to_all, shared.passed.backward,
+             shared.passed.backward_calls);
+  const auto add_context = [&](std::string_view what, Collective collective, std::int64_t bytes, std::int64_t calls) {
+    add_over(strategy.context, strategy.tensor, what, collective, bytes * micro_batches, {}, calls * micro_batches);
   };
-  add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward);
-  add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward);
-  add_context("gradients of keys and values", Collective::send, shared.passed.backward);
+  add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward,
+              shared.gathered.forward_calls);
+  add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward,
+              shared.gathered.backward_calls);
+  add_context("gradients of keys and values", Collective::send, shared.passed.backward, shared.passed.backward_calls);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::megatron: {
@@ -230,9 +247,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     case DataParallel::ddp:
     case DataParallel::zero1: {
       add("buffers", Collective::broadcast, buffers);
-      add(kGradientsRow, Collective::all_reduce, gradients);
+      add(kGradientsRow, Collective::all_reduce, gradients, {}, 1 + gradients / strategy.bucket_cap_bytes);
       if (strategy.find_unused_parameters) add("used-parameter map", Collective::all_reduce, unused_map_bytes(graph));
-      if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
+      if (strategy.data == DataParallel::zero1)
+        add("parameters", Collective::broadcast, gradients, {}, gathered_gradients(graph).tensors);
       break;
     }
     case DataParallel::zero2: {
@@ -277,17 +295,18 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         // Who unshards a stage asks for all of it before anything else runs.
         const bool at_once = runs_actions(strategy.pipelining.schedule);
         if (strategy.runs_stages()) hidden = {Phase::forward, at_once ? sum.forward : sum.root};
-        const auto add_units = [&](std::string_view what, Collective collective, std::int64_t bytes) {
-          add_over(group, strategy.tensor * apart, what, collective, bytes, hidden);
+        const auto add_units = [&](std::string_view what, Collective collective, std::int64_t bytes,
+                                   std::int64_t calls) {
+          add_over(group, strategy.tensor * apart, what, collective, bytes, hidden, calls);
         };
         add_units(of_experts ? kForwardGathersOfExpertsRow : kForwardGathersRow, Collective::all_gather,
-                  sum.root * gathers.root + (sum.forward - sum.root) * gathers.forward);
+                  sum.root * gathers.root + (sum.forward - sum.root) * gathers.forward, sum.units * gathers.forward);
         if (strategy.runs_stages()) hidden = {Phase::backward, sum.root};
         add_units(of_experts ? kBackwardGathersOfExpertsRow : kBackwardGathersRow, Collective::all_gather,
-                  sum.backward * gathers.backward);
+                  sum.backward * gathers.backward, sum.units_backward * gathers.backward);
         hidden = {};
         add_units(of_experts ? kGradientsOfExpertsRow : kGradientsRow, Collective::reduce_scatter,
-                  sum.reduced * reductions);
+                  sum.reduced * reductions, sum.units * reductions);
         of_replicas += sum.reduced / group * reductions;
       }
       add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce, of_replicas, {});

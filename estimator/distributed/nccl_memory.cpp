@@ -1,40 +1,54 @@
 #include "estimator/distributed/nccl_memory.h"
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {
 
-std::int64_t of_communicator(std::int64_t ranks) {
-  if (ranks < 2) return 0;
-  return ranks == 2 ? kNcclBytesOfTwo : kNcclBytesOfMore;
+// Of `ranks` that are `stride` apart in a job of nodes of `node` GPUs.
+NcclGroup group_of(std::int64_t ranks, std::int64_t stride, std::int64_t node) {
+  const std::int64_t local = std::clamp<std::int64_t>(node / stride, 1, ranks);
+  return {.ranks = ranks, .local_ranks = (ranks - 1) * stride < node ? ranks : local};
 }
-std::int64_t most_of_communicator(std::int64_t ranks) { return ranks < 2 ? 0 : kMostNcclBytes; }
 
-std::array<std::int64_t, 7> communicators(const Strategy& s) {
-  const std::int64_t of_experts = s.experts > 1 ? s.group(true).ranks : 1;
-  return {s.shards(), s.replicas, s.tensor, s.pipeline, s.experts, of_experts, s.context};
+std::vector<NcclGroup> communicators(const Strategy& s) {
+  const std::int64_t node = s.gpus_per_node, layers = s.tensor;
+  const auto of = [&](std::int64_t ranks, std::int64_t apart) { return group_of(ranks, apart * layers, node); };
+  std::vector<NcclGroup> all = {of(s.shards(), 1), of(s.replicas, s.shards()), group_of(s.tensor, 1, node)};
+  NcclGroup stages = of(s.pipeline, s.ranks());
+  stages.collectives = false;
+  stages.peers = std::min<std::int64_t>(s.pipeline - 1, 2);
+  NcclGroup experts = of(s.experts, 1);
+  experts.collectives = false;
+  experts.peers = s.experts - 1;
+  NcclGroup context = of(s.context, 1);
+  context.peers = s.context > 1 ? 1 : 0;  // to the next and from the one before: a peer's two connections
+  const std::int64_t alike = s.experts > 1 ? s.group(true).ranks : 1;
+  all.insert(all.end(), {stages, experts, context, of(alike, s.experts)});
+  return all;
 }
 
 }  // namespace
 
-std::int64_t nccl_bytes(const Strategy& strategy) {
-  std::int64_t bytes = 0;
-  for (const std::int64_t ranks : communicators(strategy)) bytes += of_communicator(ranks);
-  return bytes;
-}
-
-std::int64_t most_nccl_bytes(const Strategy& strategy) {
-  std::int64_t bytes = 0;
-  for (const std::int64_t ranks : communicators(strategy)) bytes += most_of_communicator(ranks);
-  return bytes;
+NcclBuffers nccl_buffers(const Strategy& strategy, const Gpu& gpu, PyTorchVersion pytorch) {
+  NcclBuffers sum;
+  for (const NcclGroup& group : communicators(strategy)) {
+    const NcclBuffers one = nccl_buffers(group, gpu, nccl_of(pytorch));
+    sum.least = checked_add(sum.least, one.least);
+    sum.planned = checked_add(sum.planned, one.planned);
+    const bool reading = group.ranks > 1 && has_nvlink(gpu, group.ranks);
+    sum.most = checked_add(sum.most, reading ? std::max(one.most, kMostNcclBytes) : one.most);
+  }
+  return sum;
 }
 
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
   if (run.context_bytes) return *run.context_bytes;
-  return checked_add(gpu.context_bytes.value_or(kAssumedContextBytes), nccl_bytes(strategy));
+  return checked_add(gpu.context_bytes.value_or(kAssumedContextBytes),
+                     nccl_buffers(strategy, gpu, run.pytorch).planned);
 }
 
 }  // namespace gpuplan

@@ -96,13 +96,15 @@ class Collector {
   }
 
   void runtime(const Strategy& strategy) const {
-    const std::int64_t nccl = run_.context_bytes ? 0 : nccl_bytes(strategy);
+    const std::int64_t nccl = run_.context_bytes ? 0 : nccl_buffers(strategy, gpu_, run_.pytorch).planned;
     const std::string whence = run_.context_bytes   ? "as --runtime says"
                                : gpu_.context_bytes ? "as measured on one such GPU"
                                                     : "assumed (--runtime says otherwise)";
     add("context",
         "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
-    if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
+    if (nccl > 0)
+      add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", by the rules of NCCL " +
+                      std::string(nccl_of(run_.pytorch).name) + "'s source for one node's links");
     if (strategy.is_deepspeed() && !by_definition(run_, strategy) && run_.precision == DType::fp16)
       add("deepspeed_overflow", "no step's gradients overflow; DeepSpeed skips the optimizer of those that do");
     if (strategy.flat && strategy.flat->prefetch != FlatSettings::Prefetch::before)

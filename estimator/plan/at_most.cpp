@@ -115,13 +115,16 @@ AtMost::Term paged_term(const RankStep& step) {
           "there is room, and on the host else"};
 }
 
-AtMost::Term nccl_term(const Strategy& strategy) {
-  return {.id = "nccl",
-          .device_bytes = most_nccl_bytes(strategy) - nccl_bytes(strategy),
-          .what = "NCCL buffers",
-          .source =
-              "NCCL's buffers are assumed; three communicators took 6 GB together "
-              "(github.com/NVIDIA/nccl/issues/864)"};
+AtMost::Term nccl_term(const RankStep& step) {
+  const NcclBuffers nccl = nccl_buffers(step.strategy, step.gpu, step.run.pytorch);
+  return {
+      .id = "nccl",
+      .device_bytes = nccl.most - nccl.planned,
+      .what = "NCCL buffers",
+      .source =
+          "NCCL's buffers are assumed: ranks in the middle of a tree, switches that add up, and connections that are "
+          "made when they are needed take more; with NVLink, three communicators took 6 GB together "
+          "(github.com/NVIDIA/nccl/issues/864)"};
 }
 
 }  // namespace
@@ -137,7 +140,7 @@ AtMost at_most(const Plan& plan, const Report& report) {
   add(paged_term(step), bound);
   if (step.run.context_bytes) return bound;
   if (!step.gpu.context_bytes) add(context_term(), bound);
-  add(nccl_term(step.strategy), bound);
+  add(nccl_term(step), bound);
   return bound;
 }
 

@@ -289,7 +289,8 @@ void tell_peak(const Plan& p, Report& r) {
 }  // namespace
 
 Confidence context_confidence(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
-  const bool measured = !run.context_bytes && gpu.context_bytes && nccl_bytes(strategy) == 0;
+  const bool measured =
+      !run.context_bytes && gpu.context_bytes && nccl_buffers(strategy, gpu, run.pytorch).planned == 0;
   return measured ? Confidence::modelled : Confidence::assumed;
 }
 

@@ -120,7 +120,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
     report.warnings.emplace_back(
         "the head is tied to the embedding, which is another stage's: each has a copy, and what adds up their "
         "gradients is not planned");
-  if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
+  if (!step.run.context_bytes) rank.nccl = nccl_buffers(step.strategy, step.gpu, step.run.pytorch);
   if (step.strategy.data != DataParallel::fsdp) return;
   rank.wrapped = std::ssize(step.graph.wrapped);
   warn_of_loading(step, report.warnings);

@@ -11,6 +11,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/communication.h"
+#include "estimator/distributed/nccl_buffers.h"
 #include "estimator/distributed/stage_split.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
@@ -105,7 +106,7 @@ struct EveryRank {
 struct RankShare {
   Strategy strategy;               // as asked for; Report::run.batch is the rank's own
   StateBytes states;               // by the definition of the strategy (zero_states.h)
-  std::int64_t nccl_bytes = 0;     // of Report::peak.context_bytes
+  NcclBuffers nccl;                // what is planned is of Report::peak.context_bytes
   std::int64_t wrapped = 0;        // blocks that FSDP2 gathers each by itself
   std::int64_t sample_tokens = 0;  // of context parallelism: those that its ranks share
   std::optional<StagePart> stage;  // where torch.distributed.pipelining runs it

@@ -40,6 +40,7 @@ class FitScreen : public StyledScreen {
   std::string untimed() const;
   std::string not_rented() const;
   std::string note() const;
+  std::string nccl() const;
   std::string limit() const;
   std::string prices(Day today) const;
   std::string no_fit() const;
@@ -274,6 +275,20 @@ std::string FitScreen::not_rented() const {
                    "  known or given with --network\n";
 }
 
+// What it adds to GPUs that share a step.
+std::string FitScreen::nccl() const {
+  std::optional<std::int64_t> least, most;
+  for (const FitRow& row : rows_) {
+    if (!shown(row) || row.strategy.gpus < 2) continue;
+    const std::int64_t bytes = nccl_buffers(row.strategy, row.gpu, question_.run.pytorch).planned;
+    least = std::min(least.value_or(bytes), bytes);
+    most = std::max(most.value_or(bytes), bytes);
+  }
+  if (!most) return "";
+  return " + NCCL's buffers where GPUs share a step (" + bytes(*least) +
+         (*least == *most ? "" : " to " + bytes(*most)) + ")";
+}
+
 // What a figure of `needs` is, and what it may be.
 std::string FitScreen::limit() const {
   std::optional<std::int64_t> context;
@@ -284,10 +299,7 @@ std::string FitScreen::limit() const {
     alike = alike && context.value_or(bytes) == bytes;
     context = bytes;
   }
-  const bool any_nccl = !question_.run.context_bytes && any([](const FitRow& row) { return row.strategy.gpus > 1; });
-  const std::string several = any_nccl ? " + NCCL's buffers where GPUs share a step (" + bytes(kNcclBytesOfTwo) +
-                                             " for two, " + bytes(kNcclBytesOfMore) + " for more)"
-                                       : std::string();
+  const std::string several = question_.run.context_bytes ? std::string() : nccl();
   const char* const at_most = style_.unicode ? " ≤ usable" : " <= usable";
   std::string out = "  needs = reserved + " + (context && alike ? bytes(*context) + " of" : std::string("its")) +
                     " CUDA context" + several + at_most;

@@ -60,7 +60,7 @@ std::string plan_json_schema() {
       pipeline:{schedule:gpipe|1f1b|interleaved1f1b|loopedbfs|interleavedzerobubble|zbvzerobubble|dualpipev held:{stage first_block blocks:integer}[]
         stages stage first_block blocks all_blocks micro_batches_in_flight:integer returns_outputs:boolean}?
       differing_ranks compared_ranks:integer
-      gpus rank batch replicas tensor_ranks expert_ranks context_ranks nccl_bytes:integer expert_load:number offload sequence_parallel loss_parallel:boolean wrapped_blocks fsdp_version:integer? param_type reduce_type:string?})";
+      gpus rank batch replicas tensor_ranks expert_ranks context_ranks nccl_bytes least_nccl_bytes most_nccl_bytes:integer expert_load:number offload sequence_parallel loss_parallel:boolean wrapped_blocks fsdp_version:integer? param_type reduce_type:string?})";
   schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end|save"},
                                        {"confidence", "exact|modelled|assumed"},
                                        {"bound", "compute|memory|launch"},

@@ -29,13 +29,17 @@ class GpusScreen : public StyledScreen {
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
              " of optimizer state" + (s.offloads ? dot() + "on the host" : "");
     out += "\n";
-    if (rank_.nccl_bytes > 0)
-      out +=
-          "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers, included in the runtime above, assumed (--runtime)\n";
+    if (rank_.nccl.planned > 0) out += nccl();
     return out + scales() + sends() + every_rank();
   }
 
  private:
+  std::string nccl() const {
+    const NcclBuffers& b = rank_.nccl;
+    return "  NCCL     " + bytes(b.planned) +
+           " of buffers, included in the runtime above, assumed (--runtime): " + bytes(b.least) + " to " +
+           bytes(b.most) + " by NCCL " + std::string(nccl_of(report_.run.pytorch).name) + "\n";
+  }
   std::string experts() const {
     const Strategy& s = rank_.strategy;
     const std::int64_t have = s.group(true).ranks * s.replicas;

@@ -214,7 +214,7 @@ class Finder {
   void time_row(FitRow& row, const ThroughputOn& throughput) const {
     std::optional<Offer> offer;
     if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
-    const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
+    const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_, row.strategy.gpus);
     const std::optional<StepThroughput> of_step = throughput(topology);
     if (!of_step) return;
     row.step_seconds = of_step->seconds;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "estimator/distributed/nccl_fabric.h"
+
 namespace gpuplan {
 namespace {
 
@@ -45,12 +47,14 @@ Instance with_gpus(Instance i, std::int64_t gpus) {
   return i;
 }
 
-std::optional<Link> pcie_link(const Gpu& gpu, const Instance& instance) {
-  if (!gpu.datasheet || !gpu.datasheet->host_link_gb_s) return std::nullopt;
-  double rate = *gpu.datasheet->host_link_gb_s * 1e9;
+// What the GPU's own file says is taken as `gpuplan plan` takes it, another rate as --link says it.
+std::optional<Link> pcie_link(const Gpu& gpu, const Instance& instance, std::int64_t gpus) {
+  std::optional<double> rate = pcie_bytes_per_second(gpu);
+  if (!rate) return std::nullopt;
   const std::optional<int> lanes = gpu.datasheet->pcie_lanes;
-  if (instance.pcie_width && lanes && *lanes > 0) rate *= std::min(1.0, 1.0 * *instance.pcie_width / *lanes);
-  return Link{rate, 0};
+  if (instance.pcie_width && lanes && *lanes > 0) *rate *= std::min(1.0, 1.0 * *instance.pcie_width / *lanes);
+  const std::optional<Link> own = link_within_node(gpu, gpus);
+  return own && own->bytes_per_second == *rate ? *own : Link{*rate, 0};
 }
 
 }  // namespace
@@ -97,14 +101,15 @@ std::vector<std::int64_t> counts_offered(std::span<const Instance> rented) {
   return counts;
 }
 
-Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question) {
+Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question, std::int64_t gpus) {
   Topology t;
   t.gpus_per_node = offer != nullptr ? whole_gpus(offer->instance) : question.strategy.gpus_per_node;
-  t.within_node = offer != nullptr && offer->instance.interconnect == "pcie" ? pcie_link(gpu, offer->instance)
-                                                                             : link_within_node(gpu);
+  const std::int64_t together = std::min(gpus, t.gpus_per_node);
+  t.within_node = offer != nullptr && offer->instance.interconnect == "pcie" ? pcie_link(gpu, offer->instance, together)
+                                                                             : link_within_node(gpu, together);
   std::optional<double> gbps = question.network_gbps;
   if (!gbps && offer != nullptr) gbps = offer->instance.network_gbps;
-  if (gbps) t.between_nodes = Link{*gbps * 1e9 / 8, 0};
+  if (gbps) t.between_nodes = network_link(*gbps);
   return t;
 }
 

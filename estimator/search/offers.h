@@ -38,8 +38,8 @@ std::vector<Offer> offers_of(std::span<const Instance> rented, std::int64_t gpus
 /// How many GPUs those instances have, ascending, and 1.
 std::vector<std::int64_t> counts_offered(std::span<const Instance> rented);
 
-/// What connects the GPUs of an offer; without one, of a node of the user's own. An instance says whether NVLink does,
+/// What connects `gpus` of an offer; without one, of a node of the user's own. An instance says whether NVLink does,
 /// and how many PCIe lanes a GPU has where that was measured.
-Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question);
+Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question, std::int64_t gpus);
 
 }  // namespace gpuplan

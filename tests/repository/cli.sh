@@ -577,11 +577,11 @@ expect 1 '^    --gpus [0-9]+ --zero fsdp +[0-9.]+ GiB' zoo:gpt2_medium --batch 3
 
 # Stages of tensor and pipeline parallelism: a verdict as of a plan, and no flag that is silently nothing.
 stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --zero 1"
-expect 0 '^  Needs +8\.79 GiB +total device memory' $stages
+expect 0 '^  Needs +7\.66 GiB +total device memory' $stages
 expect 0 '^gpt2_medium · train · batch 64 · bf16 with fp32 master copies · adam$' $stages
 expect 0 'batch 64 · fp16 with fp32 master copies' $stages --gpu t4
 expect 1 'emulated|^  Needs' $stages --gpu t4 --precision bf16 --strict
-expect 0 '^  Needs +8\.79 GiB +✔ fits NVIDIA T4 \(15,095 MiB\): 59 %' $stages --gpu t4 --strict
+expect 0 '^  Needs +7\.14 GiB +✔ fits NVIDIA T4 \(15,095 MiB\): 48 %' $stages --gpu t4 --strict
 expect 0 '^  Needs +6\.55 GiB' $stages --gpu t4 --runtime 0
 expect 1 '✖ does not fit a limit of 6 GiB' $stages --gpu '6 GiB' -q
 expect 0 'fp16 with fp32 master copies · adamw' $stages --opt adamw --precision fp16
@@ -632,6 +632,15 @@ while IFS=, read -r _ _ gpus _ _ _ rest; do
     "\"device_bytes\": $needs" ] || fail "a row that is another plan: $flags"
 done <"$work/rows"
 [ -z "$("$gpuplan" $mesh --gpus any --may mesh,checkpoint --width 80 --ascii | awk 'length > 80')" ] || fail 'offers are wider than the terminal'
+for part in 1 2 3; do "$gpuplan" $mesh --gpus any --may mesh --shard $part/3 --format json >"$work/part$part" || fail "part $part"; done
+"$gpuplan" $mesh --gpus any --may mesh --format json >"$work/whole"
+"$gpuplan" fit --join "$work"/part[123] --format json | cmp -s - "$work/whole" || fail 'the parts of a search are not the whole'
+expect 0 'of 10 offers fit' fit --join "$work/part1" "$work/part2" "$work/part3"
+expect 0 '^--gpu h100' fit --join "$work/part1" "$work/part2" "$work/part3" -q
+expect 3 'points are in none of these files' fit --join "$work/part1" "$work/part3"
+expect 2 'leave out --gpu' fit --join "$work/part1" --gpu h100
+expect 2 'is of --may' $mesh --shard 1/2
+expect 0 'a part, of [0-9]+ points' $mesh --gpus 4 --may mesh --shard 2/3
 expect 2 'not with lora' $mesh --gpus 4 --may mesh,lora
 expect 2 'is not for --may' $mesh --gpus 4 --may amp
 expect 2 'without mesh' $mesh --fsdp reshard=false --may amp

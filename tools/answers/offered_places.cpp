@@ -48,8 +48,9 @@ OfferedPlace place_of(const OfferedQuestion& question, std::size_t kind, std::in
     if (node != 8 && gpus > std::min<std::int64_t>(node, 8)) several.gpus_per_node = std::to_string(node);
     if (!several.gpus_per_node.empty()) place.words += " --gpus-per-node " + several.gpus_per_node;
     const Gpu& gpu = question.gpus[kind];
-    const std::optional<Link> link = topology_of(gpu, offer ? &*offer : nullptr, question.market).within_node;
-    const std::optional<Link> assumed = link_within_node(gpu);
+    const std::optional<Link> link = topology_of(gpu, offer ? &*offer : nullptr, question.market, gpus).within_node;
+    const std::optional<Link> assumed =
+        link_within_node(gpu, std::min<std::int64_t>(gpus, several.gpus_per_node.empty() ? 8 : node));
     if (node > 1 && link && (!assumed || link->bytes_per_second != assumed->bytes_per_second))
       several.link = number_text(link->bytes_per_second / 1e9);
     if (!several.link.empty()) place.words += " --link " + several.link;

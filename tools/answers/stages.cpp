@@ -158,7 +158,7 @@ StagesReport stages_report(const Planning& planning, const Strategy& strategy, c
       plan_stages(report.transformer, strategy, planning.run.batch, planning.run.micro_batches, report.recompute);
   const Gpu gpu = planning.gpu.value_or(assumed_gpu());
   report.context_bytes = context_bytes(planning.run, gpu, strategy);
-  report.nccl_bytes = planning.run.context_bytes ? 0 : nccl_bytes(strategy);
+  report.nccl_bytes = planning.run.context_bytes ? 0 : nccl_buffers(strategy, gpu, planning.run.pytorch).planned;
   report.context_confidence = context_confidence(planning.run, gpu, strategy);
   if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
   tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);

@@ -10,6 +10,7 @@
 #include "estimator/distributed/pipeline.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/zero_states.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 namespace {
@@ -145,7 +146,36 @@ TEST_CASE("a ring is as wide as its narrowest link, and an unknown one gives no 
   CHECK(link_of_group(nodes, 16)->bytes_per_second == 200e9);
   CHECK(link_of_group(nodes, 2, 8)->bytes_per_second == 25e9);
   Gpu none;
-  CHECK(!link_within_node(none));
+  CHECK(!link_within_node(none, 8));
+}
+
+TEST_CASE("links are as fast as NCCL's rings, and calls wait for each hop") {
+  const auto rate = [](const char* gpu, std::int64_t gpus) {
+    return link_within_node(*gpu_called(gpu), gpus)->bytes_per_second / 1e9;
+  };
+  // github.com/NVIDIA/nccl-tests/issues/212, by its maintainer: 370 GB/s of eight H100s' 450 without the switch's sums.
+  CHECK(rate("h100", 8) == doctest::Approx(370).epsilon(0.01));
+  // FlagPerf's all-reduce of eight A100s: 467.87 GB/s in both directions
+  // (base/benchmarks/interconnect-MPI_intraserver).
+  CHECK(rate("a100-40gb", 8) == doctest::Approx(467.87 / 2).epsilon(0.03));
+  CHECK_EQ(rate("a100-pcie-80gb", 2), doctest::Approx(240));  // over a bridge
+  CHECK_EQ(rate("a100-pcie-80gb", 4), doctest::Approx(24));   // of which there is one a pair
+  CHECK_EQ(rate("t4", 4), doctest::Approx(12));
+  const Link a100 = *link_within_node(*gpu_called("a100-80gb"), 8);
+  // 8 bytes: LL, 6.6 us and 14 hops of 0.6.
+  CHECK(ring_seconds(Collective::all_reduce, 8, 8, a100) == doctest::Approx(15e-6).epsilon(1e-3));
+  // 1 GB: Simple, whose 56 us are nothing beside the 7.3 ms of 1.75 GB.
+  CHECK(ring_seconds(Collective::all_reduce, 1e9, 8, a100) == doctest::Approx(1.75 / 240 + 56e-6));
+  // 1 MB each: LL, which carries 87.7 GB/s at most.
+  CHECK(ring_seconds(Collective::all_reduce, 1e9, 8, a100, 1000) == doctest::Approx(1000 * (15e-6 + 1.75e6 / 87.7e9)));
+  Topology nodes;
+  nodes.within_node = a100;
+  nodes.between_nodes = network_link(1600);
+  const Link far = *link_of_group(nodes, 16);
+  CHECK_EQ(far.nodes, 2);
+  // 30 hops, of which four are the network's.
+  CHECK(ring_seconds(Collective::all_reduce, 8, 16, far) ==
+        doctest::Approx((6.6 + 26 * 0.6 + 4 * 2.7) * 1e-6).epsilon(1e-3));
 }
 
 }  // namespace gpuplan

@@ -85,7 +85,7 @@ TEST_CASE("GPUs sold one by one are combined where their network is known, each 
   CHECK_EQ(two[1].usd, 4);
   CHECK_EQ(two[1].gpus(), 4);
   // Each GPU is a node of its own, whose network is all that connects it.
-  const Topology apart = topology_of(gpu_named("l4"), &two[1], question);
+  const Topology apart = topology_of(gpu_named("l4"), &two[1], question, 2);
   CHECK_EQ(link_of_group(apart, 4)->bytes_per_second, doctest::Approx(1.25e9));
   list[1].usd = 4;  // as cheap on one instance: there is no reason to
   CHECK_EQ(offers_of(list, 4, question).size(), 1);
@@ -142,23 +142,21 @@ TEST_CASE("what connects the GPUs of an instance is what it says") {
   const FitQuestion question = adam();
   // H100 SXM: 900 GB/s of NVLink in both directions; T4: PCIe 3.0 x16, of which an instance may wire eight lanes.
   Offer offer{rented("h100", 8, 20), 1, 20};
-  CHECK_EQ(topology_of(h100, &offer, question).within_node->bytes_per_second, doctest::Approx(450e9));
-  CHECK_EQ(topology_of(h100, &offer, question).gpus_per_node, 8);
-  CHECK_FALSE(topology_of(h100, &offer, question).between_nodes);
+  CHECK_EQ(topology_of(h100, &offer, question, 8).within_node->bytes_per_second, doctest::Approx(370.8e9));
+  CHECK_EQ(topology_of(h100, &offer, question, 8).gpus_per_node, 8);
+  CHECK_FALSE(topology_of(h100, &offer, question, 8).between_nodes);
   offer.instance.interconnect = "pcie";
-  CHECK_EQ(topology_of(h100, &offer, question).within_node->bytes_per_second,
-           doctest::Approx(*h100.datasheet->host_link_gb_s * 1e9));
+  CHECK_EQ(topology_of(h100, &offer, question, 8).within_node->bytes_per_second, doctest::Approx(48e9));
   offer = {rented("t4", 4, 4), 1, 4};
   offer.instance.interconnect = "pcie";
   offer.instance.pcie_width = 8;
-  CHECK_EQ(topology_of(t4, &offer, question).within_node->bytes_per_second,
-           doctest::Approx(*t4.datasheet->host_link_gb_s * 1e9 / 2));
+  CHECK_EQ(topology_of(t4, &offer, question, 4).within_node->bytes_per_second, doctest::Approx(6e9));
   offer.instance.network_gbps = 100;
-  CHECK_EQ(topology_of(t4, &offer, question).between_nodes->bytes_per_second, doctest::Approx(12.5e9));
+  CHECK_EQ(topology_of(t4, &offer, question, 4).between_nodes->bytes_per_second, doctest::Approx(12.5e9));
   FitQuestion told = question;
   told.network_gbps = 400;
-  CHECK_EQ(topology_of(t4, &offer, told).between_nodes->bytes_per_second, doctest::Approx(50e9));
-  CHECK_EQ(topology_of(t4, nullptr, question).gpus_per_node, 8);
+  CHECK_EQ(topology_of(t4, &offer, told, 4).between_nodes->bytes_per_second, doctest::Approx(50e9));
+  CHECK_EQ(topology_of(t4, nullptr, question, 4).gpus_per_node, 8);
 }
 
 TEST_CASE("each of several GPUs needs what a rank needs, and one sample more for each does not fit") {

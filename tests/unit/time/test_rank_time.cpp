@@ -23,6 +23,7 @@
 #include "tests/support/test_spec.h"
 #include "tests/support/zoo_models.h"
 #include "tests/times/time_cases.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 namespace {
@@ -360,21 +361,21 @@ TEST_CASE("a rank's runtime has NCCL's buffers, which --runtime says too") {
   const auto nccl_of = [](std::int64_t gpus, std::int64_t tensor, std::int64_t pipeline) {
     Strategy s;
     s.gpus = gpus, s.tensor = tensor, s.pipeline = pipeline;
-    return nccl_bytes(s) >> 20;
+    return nccl_buffers(s, *gpu_called("a100-80gb"), 206).planned >> 20;
   };
   CHECK_EQ(nccl_of(1, 1, 1), 0);
   CHECK_EQ(nccl_of(2, 1, 1), 544);
   CHECK_EQ(nccl_of(8, 1, 1), 688);
-  CHECK_EQ(nccl_of(16, 2, 4), 544 + 544 + 688);  // of data, tensor and pipeline parallelism
+  CHECK_EQ(nccl_of(8, 2, 2), 544 + 544 + 384);  // of data, tensor and pipeline parallelism
   Case c(DataParallel::ddp, 8);
   const Report plan = c.planned();
-  CHECK_EQ(plan.rank->nccl_bytes, std::int64_t{688} << 20);
+  CHECK_EQ(plan.rank->nccl.planned, std::int64_t{288} << 20);
   CHECK_EQ(plan.peak.context_bytes, context_bytes(c.run, Case::gpu(), plan.rank->strategy));
   CHECK_EQ(plan.peak.device_bytes, plan.peak.reading.reserved_bytes + plan.peak.context_bytes);
-  CHECK(contains(several_gpus_text(plan, {}), "688 MiB of buffers"));
+  CHECK(contains(several_gpus_text(plan, {}), "288 MiB of buffers"));
   c.run.context_bytes = 300;
   CHECK_EQ(c.planned().peak.context_bytes, 300);
-  CHECK_EQ(c.planned().rank->nccl_bytes, 0);
+  CHECK_EQ(c.planned().rank->nccl.planned, 0);
 }
 
 TEST_CASE("the screen and the JSON say what is waited for and what is left") {
