@@ -233,7 +233,10 @@ class PipelinedPasses {
 
   // backward_one_chunk() detaches what the last stage returns, but a view: so are the logits that tensor parallelism
   // has gathered.
-  bool outputs_hold_graph() const { return loop_.rank->run.tensor_ranks > 1 && returns_outputs(); }
+  bool outputs_hold_graph() const {
+    const RunConfig& run = loop_.rank->run;
+    return run.tensor_ranks > 1 && !run.tensor_plan.loss && returns_outputs();
+  }
 
   // torch.cat, of what step() returns
   void merge_outputs(const RankStage& last) {

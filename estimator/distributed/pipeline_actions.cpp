@@ -17,13 +17,14 @@ class Writer {
   Writer(const Strategy& strategy, std::int64_t micro_batches)
       : first_(strategy.pipelining.stage == 0),
         last_(strategy.pipelining.stage + 1 == strategy.pipeline),
+        keeps_outputs_(strategy.tensor_plan.sequence),
         stages_behind_(strategy.pipeline - strategy.pipelining.stage),
         count_(static_cast<std::int32_t>(micro_batches)) {}
 
   // ScheduleGPipe._step_microbatches; the sends of gradients, which hold them, are waited for at the end.
   void gpipe() {
     for (std::int32_t i = 0; i < count_; ++i) forward(i);
-    for (std::int32_t i = 0; i < count_; ++i) let_output_go(i);
+    for (std::int32_t i = 0; i < count_; ++i) sent(i);
     for (std::int32_t i = 0; i < count_; ++i) {
       receive_gradient(i);
       if (i > 0) let_received_go(i - 1);
@@ -39,13 +40,13 @@ class Writer {
     const std::int32_t cooldown = count_ - ahead + 1;
     for (std::int32_t i = 0; i < ahead; ++i) {
       forward(i);
-      if (i > 0) let_output_go(i - 1);
+      if (i > 0) sent(i - 1);
     }
     for (std::int32_t i = 0; i < count_; ++i) {
-      const std::int32_t sent = i + ahead - 1;
+      const std::int32_t fused = i + ahead - 1;
       receive_gradient(i);
       if (i > cooldown) let_received_go(i - 1);
-      if (sent < count_) let_output_go(sent);
+      if (fused < count_) sent(fused);
       backward(i);
       if (i < cooldown) let_received_go(i);
       if (i > 0) let_gradient_go(i - 1);
@@ -66,13 +67,17 @@ class Writer {
     if (!first_) add(ActionKind::receive, i);
     add(ActionKind::forward, i);
   }
-  void let_output_go(std::int32_t i) {
-    if (!last_) add(ActionKind::let_output_go, i);
+  // A DTensor is kept until its own backward has returned (stage.py, _output_slot_is_releasable).
+  void sent(std::int32_t i) {
+    if (!last_ && !keeps_outputs_) add(ActionKind::let_output_go, i);
   }
   void receive_gradient(std::int32_t i) {
     if (!last_) add(ActionKind::receive_gradient, i);
   }
-  void backward(std::int32_t i) { add(ActionKind::backward, i); }
+  void backward(std::int32_t i) {
+    add(ActionKind::backward, i);
+    if (!last_ && keeps_outputs_) add(ActionKind::let_output_go, i);
+  }
   void let_received_go(std::int32_t i) {
     if (!last_) add(ActionKind::let_received_go, i);
   }
@@ -80,7 +85,7 @@ class Writer {
     if (!first_) add(ActionKind::let_gradient_go, i);
   }
 
-  bool first_, last_;
+  bool first_, last_, keeps_outputs_;
   std::int64_t stages_behind_;  // with this one
   std::int32_t count_;
   std::vector<PipelineAction> actions_;

@@ -60,16 +60,6 @@ void step_shared(const TensorPlan& plan, GivenFlags given, RunConfig& run) {
   refuse_optimizer(run);
 }
 
-// What parallelize_module's plan was not recorded with.
-void refuse_sequence(const Strategy& strategy, const RunConfig& run) {
-  const auto refuse = [](const std::string& what, const char* help) {
-    refuse_plan("sequence parallelism is not planned with " + what, help);
-  };
-  if (run.pytorch != kNewestPyTorch) refuse("other releases of PyTorch than 2.15", "leave out --pytorch");
-  if (strategy.runs_stages()) refuse("--pp-schedule", "--tp N alone plans stages as transformers shares them");
-  if (strategy.context > 1) refuse("--cp", "--tp N alone plans contexts as transformers shares layers");
-}
-
 }  // namespace
 
 bool has_tensor_plan(const Model& model) {
@@ -119,7 +109,8 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (run.clip_grad_norm && !strategy.tensor_plan.sequence)
     refuse_plan("PyTorch refuses clip_grad_norm_ of these gradients: \"all operands must have the same mesh\"",
                 "leave out --clip-grad-norm");
-  if (strategy.tensor_plan.sequence) refuse_sequence(strategy, run);
+  if (strategy.tensor_plan.sequence && run.pytorch != kNewestPyTorch)
+    refuse_plan("sequence parallelism is planned as PyTorch 2.15 does it", "leave out --pytorch");
   if (strategy.data == DataParallel::none) step_shared(strategy.tensor_plan, given, run);
   return strategy;
 }

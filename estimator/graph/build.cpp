@@ -255,6 +255,8 @@ class GraphBuilder {
   void receive_states() {
     const TensorId states = graph_.inputs.front();
     graph_.buffers[static_cast<std::size_t>(buffer_of(graph_, states))].bytes /= run_.micro_batches;
+    // PipelineStage makes a DTensor of what it has received of one (stage.py, _retrieve_recv_activations).
+    graph_.tensor(states).distributed = run_.tensor_plan.sequence;
     if (graph_.tensor(states).requires_grad) graph_.leaves.push_back(states);
   }
 

@@ -55,10 +55,10 @@ std::string sharing_stages(const Launch& l, const std::string& fsdp_arguments) {
   }
   return out +
          "    module.to_empty(device=\"cuda\")\n"
-         "    part = PipelineStage(module, stage, len(BLOCKS), torch.device(\"cuda\"), "
-         "group=mesh[\"pp\"].get_group())\n"
-         "    schedule = " +
-         schedule_class(l) +
+         "    part = PipelineStage(module, stage, len(BLOCKS), torch.device(\"cuda\"), group=mesh[\"pp\"].get_group()" +
+         (s.tensor_plan.sequence ? ",\n                         get_mesh=lambda names, layout: mesh[\"tp\"])\n"
+                                 : ")\n") +
+         "    schedule = " + schedule_class(l) +
          "(part, MICRO_BATCHES,\n"
          "        loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))\n"
          "    return module, schedule, module.first, module.last\n";

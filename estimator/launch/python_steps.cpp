@@ -77,11 +77,15 @@ std::string passes(const Launch& l, std::string indent) {
   return out + indent + "loss.backward()\n";
 }
 
-std::string stage_passes(const std::string& indent, const Launch& l) {
+std::string stage_passes(std::string indent, const Launch& l) {
   const std::string returned = l.strategy.pipelining.returns_outputs ? "" : ", return_outputs=False";
-  return indent + "inputs = (batch,) if first else ()\n" + indent + "if last:\n" + indent +
-         "    schedule.step(*inputs, target=batch, losses=[]" + returned + ")\n" + indent + "else:\n" + indent +
-         "    schedule.step(*inputs" + returned + ")\n";
+  std::string out = indent + "inputs = (batch,) if first else ()\n";
+  if (l.strategy.tensor_plan.loss) {
+    out += indent + "with loss_parallel():\n";
+    indent += "    ";
+  }
+  return out + indent + "if last:\n" + indent + "    schedule.step(*inputs, target=batch, losses=[]" + returned +
+         ")\n" + indent + "else:\n" + indent + "    schedule.step(*inputs" + returned + ")\n";
 }
 
 std::string body(const Launch& l, const std::string& indent) {

@@ -41,14 +41,16 @@ class Context:
         self.mesh = init_device_mesh("cuda", sizes, mesh_dim_names=("dp", "cp", "tp"))["cp"]
         self.tokens = None
 
-    def batch(self, tokens, labels):
-        """A new one of each step."""
+    def batch(self, tokens, labels=None):
+        """A new one of each step; of an inference tokens and positions alone."""
         if self.tokens is None:
             answer_with_positions(self.mesh.get_local_rank(), self.mesh.size(), tokens.shape[1])
         self.tokens = tokens.shape[1]
-        batch = {"input_ids": tokens.clone(), "labels": labels.clone()}
-        shifted = nn.functional.pad(batch["labels"], (0, 1), value=-100)
-        batch["shift_labels"] = shifted[:, 1:].contiguous()
+        batch = {"input_ids": tokens.clone()}
+        if labels is not None:
+            batch["labels"] = labels.clone()
+            shifted = nn.functional.pad(batch["labels"], (0, 1), value=-100)
+            batch["shift_labels"] = shifted[:, 1:].contiguous()
         batch["position_ids"] = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[0], -1)
         return batch
 

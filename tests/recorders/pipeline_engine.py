@@ -4,12 +4,14 @@ A rank has the embedding (the first), some of the blocks, the norm and the head 
 can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleaved1f1b, loopedbfs, interleavedzerobubble, zbvzerobubble and dualpipev with stagesN (so many stages a rank), accN (so many
 micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
-stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard), with a policy as in pp+bf16+fp32_shards8, tpN (layers
-are shared over N ranks as transformers does it).
+stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard; hsdp2: two replicas of them), with a policy as in
+pp+bf16+fp32_shards8, tpN (layers are shared over N ranks as transformers does it; sequence: as parallelize_module does it, and loss: with its loss).
+Hidden states of a sequence are DTensors between stages, which send what is local of them, and are told the placements.
 
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
 size that they would have sent.
 """
+import contextlib
 import copy
 import gc
 import itertools
@@ -26,6 +28,8 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
     ScheduleLoopedBFS, ScheduleZBVZeroBubble
 from torch.distributed.pipelining import _utils as shapes
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import loss_parallel
 
 SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved1f1b": ScheduleInterleaved1F1B, "loopedbfs": ScheduleLoopedBFS,
              "interleavedzerobubble": ScheduleInterleavedZeroBubble, "zbvzerobubble": ScheduleZBVZeroBubble, "dualpipev": ScheduleDualPipeV}
@@ -54,12 +58,20 @@ class Stage(nn.Module):
         return self.head(hidden) if self.last else hidden
 
 
-def answer_for_neighbours(hidden, dtype, forwards):
+def said_of(shape, dtype, mesh, requires_grad):
+    """Of a tensor; with a mesh, of a DTensor whose tokens lie along it."""
+    strides = lambda sizes: torch.empty(sizes, device="meta").stride()
+    if mesh is None:
+        return shapes._TensorMeta(shape=torch.Size(shape), stride=strides(shape), dtype=dtype, requires_grad=requires_grad)
+    part = (shape[0], shape[1] // mesh.size(), shape[2])
+    return shapes._DTensorMeta(shape=torch.Size(part), stride=strides(part), dtype=dtype, requires_grad=requires_grad, global_shape=torch.Size(shape),
+                               global_stride=strides(shape), placements=(Shard(1),), mesh_dim_names=mesh.mesh_dim_names, mesh_layout=mesh._layout)
+
+
+def answer_for_neighbours(hidden, dtype, forwards, mesh):
     """What recv_object_list is told where another rank would have sent it: of the hidden states of so many stages first."""
-    meta = shapes._TensorMeta(shape=torch.Size(hidden), stride=torch.empty(hidden, device="meta").stride(),
-                              dtype=dtype, requires_grad=True)
-    answers = [shapes._StageForwardMeta(forward_metas=(meta,))] * forwards
-    backward = shapes._StageBackwardMeta(backward_metas=(shapes._derive_grad_metas((meta,))[0],))
+    answers = [shapes._StageForwardMeta(forward_metas=(said_of(hidden, dtype, mesh, True),))] * forwards
+    backward = shapes._StageBackwardMeta(backward_metas=(said_of(hidden, dtype, mesh, False),))
 
     def received(objects, src=None, group=None, device=None, group_src=None, use_batch=False):
         says = answers.pop(0) if answers else backward
@@ -77,9 +89,11 @@ def answer_for_neighbours(hidden, dtype, forwards):
 
 
 class Engine:
-    def __init__(self, model, kind, size, in_parallel, by_operator):
+    def __init__(self, model, kind, size, in_parallel, in_sequence, by_operator):
         shards, tensor, each = kind.number("shards"), kind.number("tp"), kind.number("stages")
-        mesh = init_device_mesh("cuda", (dist.get_world_size() // shards // tensor, shards, tensor), mesh_dim_names=("pp", "shard", "tp"))
+        replicas = kind.number("hsdp")
+        sizes = (dist.get_world_size() // shards // tensor, replicas, shards // replicas, tensor)
+        mesh = init_device_mesh("cuda", sizes, mesh_dim_names=("pp", "replicate", "shard", "tp"))
         ranks = mesh["pp"].size()
         stages = ranks * each
         place = mesh["pp"].get_local_rank()
@@ -89,7 +103,7 @@ class Engine:
         copies = [model, *(copy.deepcopy(model) for _ in numbers[1:])]
         for part in copies:
             if "tp" in kind:
-                in_parallel(part, mesh["tp"])
+                in_sequence(part, mesh["tp"], kind) if "sequence" in kind else in_parallel(part, mesh["tp"])
             if "op" in kind:
                 by_operator(part, list(part.model.layers))
             if "block" in kind:
@@ -97,7 +111,7 @@ class Engine:
         self.modules = [Stage(part, stage, stages) for part, stage in zip(copies, numbers)]
         for module in self.modules:
             if "shards" in kind:
-                more = {"mesh": mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
+                more = {"mesh": mesh["replicate", "shard"] if replicas > 1 else mesh["shard"], "mp_policy": MixedPrecisionPolicy(*kind.policy), "reshard_after_forward": "reshard" in kind}
                 for block in module.model.layers:
                     fully_shard(block, **more)
                 fully_shard(module, **(more | {"reshard_after_forward": None if "reshard" in kind else False}))
@@ -110,7 +124,8 @@ class Engine:
 
         def stage_of(module, number):
             more = {"input_args": tokens if module.first else states, "output_args": logits if module.last else states}
-            return PipelineStage(module, number, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **(more if "static" in kind else {}))
+            return PipelineStage(module, number, stages, torch.device("cuda"), group=mesh["pp"].get_group(), **(more if "static" in kind else {}),
+                                 get_mesh=lambda names, layout: mesh["tp"])
 
         self.stages = [stage_of(module, number) for module, number in zip(self.modules, numbers)]
         chosen = SCHEDULES[next(name for name in kind.names if name in SCHEDULES)]
@@ -118,6 +133,7 @@ class Engine:
         self.schedule = chosen(self.stages if several else self.stages[0], micro_batches,
                                loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))
         self.returns = "drop" not in kind
+        self.around = loss_parallel if "loss" in kind else contextlib.nullcontext
         initialize = "_initialize_stages" if several else "_initialize_stage"
         infer = getattr(self.schedule, initialize)
 
@@ -128,7 +144,8 @@ class Engine:
 
         setattr(self.schedule, initialize, infer_and_collect)
         asks = sum(stage > 0 and stage - 1 not in numbers for stage in numbers)
-        received = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype(), asks)
+        along = mesh["tp"] if "sequence" in kind else None
+        received = answer_for_neighbours(hidden, (kind.policy or [None])[0] or torch.get_default_dtype(), asks, along)
         distributed_c10d.recv_object_list = dist.recv_object_list = received
 
     def parameters(self):
@@ -151,10 +168,11 @@ class Engine:
             stage.get_bwd_recv_ops, stage.backward_one_chunk = begins_backward(stage.get_bwd_recv_ops), begins_backward(stage.backward_one_chunk)
         inputs = batch[:1] if self.first else ()
         losses = []
-        if self.last:
-            self.schedule.step(*inputs, target=batch[-1], losses=losses, return_outputs=self.returns)
-        else:
-            self.schedule.step(*inputs, return_outputs=self.returns)
+        with self.around():
+            if self.last:
+                self.schedule.step(*inputs, target=batch[-1], losses=losses, return_outputs=self.returns)
+            else:
+                self.schedule.step(*inputs, return_outputs=self.returns)
         for stage in self.stages:
             del stage.get_bwd_recv_ops, stage.backward_one_chunk
         time.sleep(0.1)  # the thread that ran the last autograd.grad() may hold its results a little longer than who asked for them

@@ -122,7 +122,7 @@ class Kind:
            hsdp2 (HSDP of two replicas), offload (CPUOffloadPolicy), ends (as Accelerate wraps)
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others; sequence: parallelize_module
            with sequence parallelism; loss: with loss parallelism, too
-    cp4:   (of fsdp2) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
+    cp4:   (of fsdp2, or of single with infer) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
     ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
     fsdp1: fsdp1_engine.py; deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
@@ -295,13 +295,13 @@ def sharded(name, kind):
         blocks = checkpointed_by_operator(model, blocks)
     if "block" in kind:
         model.gradient_checkpointing_enable()
+    if "cp" in kind:
+        from accelerate.big_modeling import _attach_context_parallel_hooks
+        _attach_context_parallel_hooks(model)
     if kind.way == "single":
         model.to_empty(device="cuda")
         model.tie_weights()
         return model, batch
-    if "cp" in kind:
-        from accelerate.big_modeling import _attach_context_parallel_hooks
-        _attach_context_parallel_hooks(model)
     more = {"mp_policy": MixedPrecisionPolicy(*kind.policy)}
     if "tp" in kind:
         more["mesh"] = mesh["replicate", "shard"] if "hsdp" in kind else mesh["shard"]
@@ -344,6 +344,9 @@ def wrapped(name, kind, local_rank, size):
     model = adapted(model, kind)
     if "block" in kind:
         model.gradient_checkpointing_enable()
+    if "cp" in kind:
+        from accelerate.big_modeling import _attach_context_parallel_hooks
+        _attach_context_parallel_hooks(model)
     if kind.way == "single":
         return model, batch
     return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view="view" in kind,
@@ -439,7 +442,7 @@ def main():
         with torch.device("meta"):
             made, _, make_batch = MODELS[name]()
             made = adapted(made, kind).get_base_model() if "lora" in kind else made
-        model = Engine(made, kind, size, in_parallel, checkpointed_by_operator)
+        model = Engine(made, kind, size, in_parallel, in_sequence, checkpointed_by_operator)
         built = stat("current")
         optimizer = optimizer_of(model, opt, kind)
     elif kind.way == "trainer":
@@ -470,7 +473,7 @@ def main():
         x, y = batch[0][number * size:(number + 1) * size], batch[-1][number * size:(number + 1) * size]
         waits = not last and (kind.way in ("ddp", "zero1") or (kind.way == "fsdp1" and "nosync" in kind))
         given = context.batch(x, y) if "cp" in kind else {"input_ids": x, "labels": y}
-        with context.cut(given) if "cp" in kind else loss_parallel() if "loss" in kind else contextlib.nullcontext():
+        with context.cut(given) if "cp" in kind else contextlib.nullcontext(), loss_parallel() if "loss" in kind else contextlib.nullcontext():
             pass_over_given(x, y, given, waits, last)
 
     def pass_over_given(x, y, given, waits, last):
@@ -496,8 +499,10 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         meter("start")
         if "infer" in kind:
-            with torch.no_grad():
-                output = model(input_ids=batch[0]) if name in ("gpt2", "llama", *DECODERS) else model(batch[0])
+            given = context.batch(batch[0]) if "cp" in kind else {"input_ids": batch[0]}
+            amp = torch.autocast("cuda", torch.bfloat16, enabled="amp" in kind)
+            with torch.no_grad(), context.cut(given) if "cp" in kind else contextlib.nullcontext(), amp:
+                output = model(**given) if name in ("gpt2", "llama", *DECODERS) else model(batch[0])
             meter("forward")
             return
         if kind.way == "pp":

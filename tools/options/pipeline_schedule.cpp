@@ -101,7 +101,6 @@ Strategy with_stages(Strategy s, bool data_given, bool loop_given) {
   if (splits && s.tensor > 1 && s.pipelining.returns_outputs)
     refuse_stages("zero bubble with --tp is not planned with outputs that are kept: they hold the graph",
                   "--pp-schedule " + std::string(name_of(s.pipelining.schedule)) + ",outputs=drop");
-  if (s.replicas > 1) refuse_stages("HSDP of stages was not recorded", "leave out replicate=, or --pp");
   if (s.reduces_last)
     refuse_stages("the schedule says when stages reduce: once all micro-batches are through", "leave out sync=last");
   if (s.gradient_as_bucket_view || s.find_unused_parameters)

@@ -61,6 +61,14 @@ TEST_CASE("a stage of 1F1B does what schedules.py has it do, in its order") {
   CHECK_EQ(words_of(pipeline_of(2, PipelineSchedule::gpipe), 2), "F0 F1 o0 o1 G0 B0 G1 g0 B1 g1 e0");
 }
 
+TEST_CASE("a stage whose output is a DTensor keeps it until its backward has returned") {
+  // stage.py, _output_slot_is_releasable: only a plain tensor's edge of the graph stands for it.
+  Strategy middle = pipeline_of(3, PipelineSchedule::one_f_one_b, 1), first = pipeline_of(2, PipelineSchedule::gpipe);
+  middle.tensor_plan.sequence = first.tensor_plan.sequence = true;
+  CHECK_EQ(words_of(middle, 3), "R0 F0 R1 F1 G0 B0 o0 g0 R2 F2 G1 B1 o1 g1 r0 G2 B2 o2 r1 g2 r2 e0");
+  CHECK_EQ(words_of(first, 2), "F0 F1 G0 B0 o0 G1 g0 B1 o1 g1 e0");
+}
+
 TEST_CASE("so many micro-batches are in flight as there are stages behind, under 1F1B") {
   // arXiv:2104.04473, section 2.2
   for (const std::int64_t stage : {0, 1, 6, 7})
