@@ -4,9 +4,9 @@
 // Tokens [samples, those of all ranks] are copied for the step, once more as labels, the labels are shifted and
 // positions counted, as transformers' Trainer gives them (_prepare_context_parallel_inputs); then each is cut to the
 // rank's tokens. What is cut keeps the storage of what it was, and lives as long as what the model returns. The others
-// than the tokens are LayerBuilder::context().
+// than the tokens are LayerBuilder::context(). An inference has no labels, and leaves the context when the model
+// returns.
 
-#include <array>
 #include <vector>
 
 #include "estimator/aten/cross_entropy.h"
@@ -57,15 +57,19 @@ TensorId cut_in_place(LayerBuilder& b, TensorId whole, TensorId part, const Cut&
   return b.emit_in_place(Operator::copy_, Copy{n.part().elements()}, {whole, part});
 }
 
-// Tokens, labels, shifted labels and positions, in the order in which Trainer names them.
-using Batch = std::array<TensorId, 4>;
+// Tokens, labels, shifted labels and positions, in the order in which Trainer names them; of an inference the first and
+// the last.
+using Batch = std::vector<TensorId>;
 
 Batch made_batch(LayerBuilder& b, TensorId tokens) {
-  Batch batch{aten::clone(b, tokens), aten::clone(b, tokens)};
+  Batch batch{aten::clone(b, tokens)};
   TensorId padded = kNone;
-  batch[2] = aten::shifted_labels(b, batch[1], padded);
-  batch[3] = aten::arange(b, b.shape(tokens)[1]);
-  b.hold({padded});
+  if (b.training()) {
+    batch.push_back(aten::clone(b, tokens));
+    batch.push_back(aten::shifted_labels(b, batch[1], padded));
+  }
+  batch.push_back(aten::arange(b, b.shape(tokens)[1]));
+  if (padded != kNone) b.hold({padded});
   return batch;
 }
 
@@ -96,9 +100,11 @@ void lower(LayerBuilder& b) {
   for (const TensorId t : held)
     if (loaded)
       model.keep_in_backward(t);
-    else
+    else if (b.training())
       model.keep_with_output(t);
-  model.give_context({.shifted_labels = batch[2], .positions = batch[3]});
+    else
+      model.keep_in_forward(t);
+  model.give_context({.shifted_labels = b.training() ? batch[2] : kNone, .positions = batch.back()});
   b.output(batch[0]);
 }
 

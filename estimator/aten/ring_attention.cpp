@@ -40,6 +40,7 @@ class Ring {
     if (call_.query.shape[2] != call_.key.shape[2])
       b.fail("context parallelism attends to as many keys as there are queries");
     backend_ = b.shape(a.query).rank() == 4 ? chosen_backend(b, call_) : AttentionBackend::math;
+    call_.requires_grad = true;  // kernels are asked for log-sum-exps in inference, too (compute_log_sumexp = True)
     if (backend_ != AttentionBackend::math && forward_of(Turn::own).size() != 1)
       b.fail("context parallelism is not planned of heads whose size the kernel pads");
     if (backend_ == AttentionBackend::math)
@@ -139,6 +140,7 @@ class Ring {
     for (const auto& [result, kept] : first_)  // those of the first turn's results that are returned
       if (result != Value::out && result != Value::logsumexp) b_.hold({kept});
     b_.hold({sums_});
+    if (b_.autocast()) b_.hold({a_.query, a_.key, a_.value});  // the casts are arguments of the call
     first_[Value::query] = a_.query;
     first_[Value::key] = a_.key;
     first_[Value::value] = a_.value;

@@ -93,7 +93,13 @@ std::vector<Strategy> ranks_of_context(const Strategy& strategy) {
 }
 
 void refuse_context(const RunConfig& run, const Strategy& strategy) {
-  if (strategy.data != DataParallel::fsdp)
+  if (run.mode == Mode::infer) {
+    if (run.labels || run.generation.part != Generation::Part::none)
+      refuse_tokens("--cp is planned of one forward that returns logits", "leave out --labels and --phase");
+    if (strategy.data != DataParallel::none)
+      refuse_tokens("--cp of inference is planned with the whole model on each rank, or with --tp",
+                    "leave out --zero and --fsdp");
+  } else if (strategy.data != DataParallel::fsdp)
     refuse_tokens("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", "--zero fsdp");
   if (strategy.pipeline > 1 || strategy.experts > 1)
     refuse_tokens("--cp is not planned with --pp and --ep", "leave them out");
@@ -101,7 +107,6 @@ void refuse_context(const RunConfig& run, const Strategy& strategy) {
   if (run.attention == Attention::eager)
     refuse_tokens("transformers refuses it: \"Context parallelism is supported only with SDPA attention\"",
                   "leave out --attention eager");
-  if (run.autocast) refuse_tokens("--amp is not planned with --cp", "--fsdp param=bf16,reduce=fp32");
   if (run.weights != WeightFormat::as_computed)
     refuse_tokens("stored weights are not planned with --cp", "leave out --weights");
   if (run.kernels == Kernels::liger) refuse_tokens("Liger's kernels are not planned with --cp", "leave out --kernels");

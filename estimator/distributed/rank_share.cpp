@@ -103,7 +103,8 @@ void refuse_run_of_stages(const RunConfig& run) {
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   const std::int64_t ranks = strategy.ranks();
   if (run.mode == Mode::infer && strategy.data != DataParallel::none)
-    refuse("inference on several GPUs is planned with tensor parallelism alone", "--tp N for as many --gpus");
+    refuse("inference on several GPUs is planned with tensor and context parallelism alone",
+           "--tp N, or --cp N of a decoder, for as many --gpus");
   if (strategy.runs_stages()) refuse_run_of_stages(run);
   // Its DDP reserved 21 % more than the rules of one GPU and DDP's together say (tests/recorded/libraries).
   if (run.like == Like::lightning && strategy.shares())

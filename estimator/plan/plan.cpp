@@ -190,7 +190,7 @@ Report report_of(const Plan& plan, const Topology& topology) {
   r.warnings = warnings_about(*plan.model, step.graph, step.run, plan.named_gpu());
   if (step.run.kernels == Kernels::liger && (strategy.shares() || step.run.offload_saved))
     r.warnings.emplace_back("Liger's kernels were compared with PyTorch on one GPU, without --offload saved");
-  if (strategy.shares()) tell_rank(plan, topology, r);
+  if (strategy.shares() || strategy.context > 1) tell_rank(plan, topology, r);
   if (by_definition(step.run, strategy)) {
     share_states(r, step.states);
   } else {

@@ -1,7 +1,10 @@
 #include "estimator/report/several_gpus.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
+#include "estimator/base/list_text.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
@@ -58,7 +61,7 @@ class GpusScreen : public StyledScreen {
   std::string which_rank() const {
     const Strategy& s = rank_.strategy;
     if (rank_.stage) return "rank " + format_count(s.global_rank()) + " of " + format_count(s.gpus);
-    if (s.data == DataParallel::none) return "each of " + format_count(s.gpus) + " ranks";
+    if (s.data == DataParallel::none && s.context == 1) return "each of " + format_count(s.gpus) + " ranks";
     return "rank " + format_count(s.rank) + " of " + format_count(s.ranks()) + worst();
   }
   std::string worst() const {
@@ -104,10 +107,11 @@ class GpusScreen : public StyledScreen {
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s));
     if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
-    const std::string ring = s.context == 1 ? data : data + dot() + "context parallel " + format_count(s.context);
-    if (s.tensor == 1) return ring;
-    const std::string shared = tensor_title();
-    return s.data == DataParallel::none ? shared : ring + dot() + shared;
+    std::vector<std::string> parts;
+    if (s.data != DataParallel::none) parts.push_back(data);
+    if (s.context > 1) parts.push_back("context parallel " + format_count(s.context));
+    if (s.tensor > 1) parts.push_back(tensor_title());
+    return joined(parts, dot());
   }
   std::string tensor_title() const {
     const Strategy& s = rank_.strategy;

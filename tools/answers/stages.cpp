@@ -58,6 +58,7 @@ void refuse_unprinted(const SeveralGpusOptions& several, const OutputOptions& ou
   for (const auto& [flag, given] : flags)
     if (given) throw refused(flag, "stages have no buckets").help("leave it out");
   if (!several.rank.empty()) throw refused("--rank", "every stage is printed").help("leave it out");
+  if (!several.context.empty()) throw refused("--cp", "Megatron-LM's formulas do not cover it").help("leave it out");
   if (!output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty())
     throw refused("a layer table", "stages have a table of their own")
         .help("leave out --depth, -n, --sort and --columns");

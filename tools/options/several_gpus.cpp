@@ -240,9 +240,6 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
   if (s.flat) refuse_beside_flat(o, s);
   s.context = number_or("--cp", o.context, 1, 1, kMostOfContext);
-  if (s.context > 1 && s.data != DataParallel::fsdp)
-    throw Error("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", ErrorKind::usage)
-        .help("--zero fsdp");
   if (s.shards() % s.context != 0)
     throw Error("--cp " + std::to_string(s.context) + " does not divide the " + std::to_string(s.shards()) +
                     " ranks that share the model",

@@ -130,6 +130,11 @@ TEST_CASE("what PyTorch, Accelerate and transformers refuse is refused") {
   run = run_of(1);
   run.mode = Mode::infer;
   CHECK(refused(shared, run, "inference on several GPUs"));
+  Strategy whole = shared;
+  whole.data = DataParallel::none;
+  CHECK_FALSE(refused(whole, run, ""));
+  run.labels = true;
+  CHECK(refused(whole, run, "one forward that returns logits"));
   RunOptions options;
   options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/gemma3.json";
   CHECK_THROWS_WITH_AS(context_variable(load_model(options), 4), doctest::Contains("sliding_attention"), Error);
