@@ -140,6 +140,36 @@ std::optional<Suggestion> drop_outputs(const Case& c, std::int64_t usable_bytes)
   return Suggestion{.flags = "--pp-schedule " + pipeline_words(drops.pipelining), .device_bytes = *bytes};
 }
 
+// Of samples that are too long, one a rank: as few neighbours as fit share the tokens of one, and have as many more
+// micro-batches.
+std::optional<Suggestion> share_tokens(const Case& c, std::int64_t usable_bytes, const PartOfContext& part) {
+  const Strategy& s = c.strategy;
+  if (!part || c.run.mode != Mode::train || s.data != DataParallel::fsdp || s.flat || s.context > 1)
+    return std::nullopt;
+  if (c.run.batch != c.parts()) return std::nullopt;
+  const std::int64_t most = std::min(s.shards(), s.gpus_per_node / s.tensor);
+  for (std::int64_t ranks = 2; ranks <= most && s.shards() % ranks == 0; ranks *= 2) {
+    Strategy shared = s;
+    shared.context = ranks;
+    shared.rank = 0;
+    RunConfig run = c.run;
+    run.micro_batches = checked_mul(run.micro_batches, ranks);
+    std::optional<std::int64_t> bytes;
+    try {
+      const Model model = part(ranks);
+      bytes = needs({model, c.catalog, run, c.gpu, shared}, run);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    if (!bytes) return std::nullopt;
+    if (*bytes <= usable_bytes)
+      return Suggestion{
+          .flags = "--cp " + std::to_string(ranks) + " --micro-batches " + std::to_string(run.micro_batches),
+          .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
 // As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer. Of
 // several the same number may do under FSDP2.
 void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggestion>& suggestions) {
@@ -169,7 +199,7 @@ void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggest
 }  // namespace
 
 std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
-                                std::span<const Gpu> others, const Strategy& strategy) {
+                                std::span<const Gpu> others, const Strategy& strategy, const PartOfContext& part) {
   const Verdict v = verdict(report);
   if (!v.known || v.fits || !may_search(model, report.run)) return {};
   RunConfig whole = report.run;
@@ -187,6 +217,7 @@ std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Repor
     if (suggestion.device_bytes <= v.usable_bytes && reach != Reach::batch) fitting.push_back(suggestion);
   }
   add_more_gpus(c, v.usable_bytes, fitting);
+  if (const std::optional<Suggestion> shared = share_tokens(c, v.usable_bytes, part)) fitting.push_back(*shared);
   if (const std::optional<Suggestion> dropped = drop_outputs(c, v.usable_bytes)) fitting.push_back(*dropped);
   if (const std::optional<Suggestion> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
   if (std::ranges::any_of(fitting, [&](const Suggestion& suggestion) { return suggestion.fits(v.usable_bytes); }))

@@ -79,12 +79,29 @@ class Ways {
     }
   }
 
+  // As transformers shares layers, and then with sequence and loss parallelism, where that is planned: of dense models
+  // whose tokens the ranks divide.
+  std::vector<std::string> plans_of(std::int64_t ranks) const {
+    const std::string all = std::to_string(ranks);
+    const Model model = load_model(question_.run);
+    const auto tokens = std::ranges::find(model.vars, "seq", &Variable::name);
+    const bool divides = tokens != model.vars.end() && tokens->value % ranks == 0;
+    if (!divides || has_experts(model) || !question_.run.pytorch.empty()) return {all};
+    return {all, all + ",sequence,loss"};
+  }
+
+  // With FSDP2 in all its forms as what needs less, else as it is asked for.
   void add_layers(std::int64_t ranks) {
-    const std::string tensor = std::to_string(ranks);
-    if (gpus() > ranks) return add_sharded(gpus() / ranks, base_.gpus_per_node / ranks, tensor);
-    SeveralGpusOptions several = question_.several;
-    several.tensor = tensor;
-    if (several.fsdp.empty()) add(std::move(several));
+    const std::vector<std::string> plans = plans_of(ranks);
+    for (const std::string& tensor : plans) {
+      if (gpus() > ranks && tensor == plans.back()) {
+        add_sharded(gpus() / ranks, base_.gpus_per_node / ranks, tensor);
+        continue;
+      }
+      SeveralGpusOptions several = gpus() > ranks ? sharded("") : question_.several;
+      several.tensor = tensor;
+      if (gpus() > ranks || several.fsdp.empty()) add(std::move(several));
+    }
   }
 
   // Each has some of the experts; transformers says what is resharded.
@@ -103,10 +120,13 @@ class Ways {
   }
 
   void add_pipeline(std::int64_t stages, std::int64_t ranks) {
+    add_pipeline(stages, ranks, ranks == 1 ? "" : plans_of(ranks).back());  // which needs less and sends as much
+  }
+  void add_pipeline(std::int64_t stages, std::int64_t ranks, const std::string& tensor) {
     SeveralGpusOptions several = question_.several;
     if (gpus() > stages * ranks) several = says("reshard") ? sharded("") : sharded("reshard=false");
     if (several.zero == "fsdp") several.zero.clear();
-    if (ranks > 1) several.tensor = std::to_string(ranks);
+    several.tensor = tensor;
     several.pipeline = std::to_string(stages);
     several.pipeline_schedule = "1f1b,outputs=drop";
     add(std::move(several));

@@ -82,6 +82,11 @@ Planning prepare_rank(const RunOptions& options, const SharingRanks& ranks) {
   refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
   WrittenModel written = open_model(options);
+  if (ranks.context == 1)
+    planning.part_of_context = [written, ranks](std::int64_t context) {
+      WrittenModel of = written;
+      return read_part(of, {.tensor = ranks.tensor, .context = context});
+    };
   planning.model = read_part(written, ranks);
   planning.run.tensor_ranks = ranks.tensor;
   planning.other_padding = other_padding(written, planning.model);
@@ -138,7 +143,7 @@ Report make_report(const Planning& planning, const Strategy& strategy, const Top
 std::vector<Suggestion> suggest(const Planning& planning, const Report& report) {
   if (!planning.gpu) return {};
   const Strategy strategy = report.rank ? report.rank->strategy : Strategy{};
-  return suggest(planning.model, make_catalog(), report, *planning.gpu, {}, strategy);
+  return suggest(planning.model, make_catalog(), report, *planning.gpu, {}, strategy, planning.part_of_context);
 }
 
 bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict) {

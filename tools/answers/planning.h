@@ -8,6 +8,7 @@
 #include "estimator/plan/plan.h"
 #include "estimator/plan/timing.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/suggestions.h"
 #include "tools/options/run_options.h"
 
 namespace gpuplan {
@@ -20,7 +21,8 @@ struct Planning {
   HostCopy copy = HostCopy::pinned;
   Model model;
   std::optional<Model>
-      other_padding;  // of a batch without padding where `model` has some, or with: neither was asked for
+      other_padding;              // of a batch without padding where `model` has some, or with: neither was asked for
+  PartOfContext part_of_context;  // of a model whose tokens are not shared
   std::vector<std::string> warnings;  // of what was read, beside those of the plan
 };
 

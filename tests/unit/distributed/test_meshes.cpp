@@ -54,7 +54,7 @@ TEST_CASE("each way to share a step needs what its own plan says") {
   question.run.seq = "128";
   question.checkpoints = question.micro_batches = true;
   std::set<std::string> ways;
-  bool layers = false, stages = false;
+  bool layers = false, stages = false, sequence = false;
   const std::vector<SweepRow> rows = meshes(question);
   for (const SweepRow& row : rows) {
     CAPTURE(row.values.front());
@@ -63,6 +63,7 @@ TEST_CASE("each way to share a step needs what its own plan says") {
     const auto [planning, strategy] = prepare_shared(run, several);
     layers = layers || strategy->tensor > 1;
     stages = stages || strategy->runs_stages();
+    sequence = sequence || strategy->tensor_plan.sequence;
     const Topology topology = topology_of(several, planning.gpu);
     const Report report = strategy->runs_stages() ? plan_every_rank(planning, *strategy, topology).report
                                                   : make_planned(planning, *strategy, topology).report;
@@ -73,6 +74,7 @@ TEST_CASE("each way to share a step needs what its own plan says") {
   }
   CHECK(layers);
   CHECK(stages);
+  CHECK(sequence);
   CHECK(std::ranges::is_sorted(rows, std::greater{},
                                [](const SweepRow& row) { return row.figures->samples_per_second.value_or(0); }));
 }
@@ -117,7 +119,7 @@ Instance instance_of(const char* name, const char* gpu, double gpus, double usd,
 
 TEST_CASE("samples that do not fit one GPU are shared by a context") {
   MeshQuestion question = question_of("zoo:llama3_8b", "8", "8");
-  question.run.seq = "32768";
+  question.run.seq = "131072";
   question.several.fsdp = "param=bf16,reduce=fp32";
   question.checkpoints = question.micro_batches = true;
   const std::vector<SweepRow> rows = meshes(question);
