@@ -539,7 +539,7 @@ expect 2 '--gpus any cannot be combined with numbers' fit $model --on t4 --gpus 
 expect 2 '--gpus has 2 twice' fit $model --on t4 --gpus 2,2
 expect 2 'needs --gpus' fit $model --on t4 --zero fsdp
 expect 2 'did you mean "fsdp"' fit $model --on t4 --gpus 2 --zero fdsp
-expect 2 'planned with tensor parallelism alone' fit $model --on t4 --gpus 2 --mode infer
+expect 2 'planned with tensor and context parallelism alone' fit $model --on t4 --gpus 2 --mode infer
 expect 0 '^#SBATCH --gres=gpu:t4:2' fit $model --on t4 --gpus 2 --emit slurm
 expect 0 '^torchrun --standalone --nproc-per-node=2 \$TRAIN$' fit $model --on t4 --gpus 2 --batch 64 --emit slurm
 expect 0 '^#   gpuplan /.*/mlp.yaml --batch 64 --gpu t4 --gpus 2$' \
@@ -763,6 +763,9 @@ expect 0 'context  64 of 256 tokens' $tokens --zero fsdp --cp 4
 expect 0 '"context_ranks": 2' $tokens --zero fsdp --cp 2 --format json
 expect 0 ' 4 .*✔' sweep $tokens --zero fsdp --over cp=1,2,4
 expect 2 'planned with FSDP2' $tokens --cp 2
+expect 0 '^  context parallel 4 · rank 1 of 4' $tokens --cp 4 --mode infer
+expect 2 'whole model on each rank' $tokens --cp 4 --mode infer --zero fsdp
+expect 2 'formulas do not cover it' zoo:gpt2 --batch 8 --gpus 4 --tp 2 --cp 2 --gpu h100
 expect 2 '\-\-cp needs --gpus' tests/parallel/models/llama.json --cp 2
 expect 2 'does not divide the 4 ranks' $tokens --zero fsdp --cp 3
 expect 2 'does not divide the 254 tokens' ${tokens/256/254} --zero fsdp --cp 4
@@ -774,9 +777,8 @@ expect 0 '1F1B · tensor parallel 2 · rank [0-9] of 8 ' $shared 1f1b --tp 2
 expect 0 'tensor parallel 2 · FSDP2 · rank 4 of 16 ' $cut --micro-batches 4 --gpus 16 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false --rank 5
 expect 2 'of decoders that transformers shares' zoo:vit_b_16 --batch 8 --micro-batches 4 --gpus 8 --tp 2 --pp 4 --pp-schedule 1f1b
 expect 0 '^  96 to 127 ' ${cut/--batch 8/--batch 64} --micro-batches 4 --gpus 128 --tp 2 --pp 4 --pp-schedule 1f1b --fsdp reshard=false
-for word in replicate=2 sync=last; do
-  expect 2 'leave out (replicate=|sync=last)' $shared 1f1b --fsdp $word
-done
+expect 2 'leave out sync=last' $shared 1f1b --fsdp sync=last
+expect 0 '2 replicas of 2 shards' ${cut/--batch 8/--batch 16} --micro-batches 4 --gpus 16 --pp 4 --pp-schedule 1f1b --fsdp reshard=false,replicate=2
 expect 2 'not planned with DDP' $piped 1f1b --bucket-view
 expect 2 'expects a whole number' ${mesh/--batch 32/--batch many} --gpus 4 --may mesh,micro-batches
 expect 2 'needs --pp' zoo:llama3_8b --batch 8 --gpus 4 --pp-schedule 1f1b
@@ -919,8 +921,9 @@ expect 2 'did you mean "sequence"' $shares --gpus 2 --tp 2,sequense
 expect 3 '1023 tokens are not a multiple of --tp 2' ${shares/1024/1023} --gpus 2 --tp 2,sequence
 expect 2 'of dense decoders that transformers shares' zoo:gpt2 -b 4 --gpus 2 --tp 2,sequence
 expect 2 'of dense decoders that transformers shares' zoo:mixtral_8x7b -b 4 --gpus 2 --tp 2,sequence,loss
-expect 2 'not planned with --cp' $shares --gpus 4 --tp 2,sequence --cp 2 --zero fsdp
-expect 2 'not planned with --pp-schedule' $shares --gpus 4 --tp 2,sequence --pp 2 --pp-schedule 1f1b --micro-batches 4
+expect 0 'context parallel 2 · tensor parallel 2, with sequence parallel' $shares --gpus 4 --tp 2,sequence --cp 2 --zero fsdp
+expect 0 '1F1B · tensor parallel 2, with sequence and loss parallel · ' $shares --gpus 4 --tp 2,sequence,loss --pp 2 --pp-schedule 1f1b --micro-batches 4
+expect 0 'get_mesh=lambda names, layout: mesh\["tp"\]' $shares --gpus 4 --tp 2,sequence,loss --pp 2 --pp-schedule 1f1b --micro-batches 4 --emit torchrun
 expect 2 'got mixed torch.Tensor and DTensor' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --opt adamw --opt-impl fused
 expect 2 'must have the same mesh' zoo:tinyllama_1b -b 8 --gpus 2 --tp 2 --clip-grad-norm
 echo '{"model_type": "gpt_oss"}' >"$work/config.json"
@@ -965,7 +968,7 @@ expect 3 '--batch says 3, and the file 8' zoo:gpt2 --batch 3 --gpus 4 --gpu h100
 expect 3 '--precision says fp32, and the file bf16' zoo:gpt2 --gpus 4 --precision fp32 --gpu h100 --deepspeed $ds
 expect 2 "PyTorch refuses bn1 under DeepSpeed's bf16" zoo:resnet50 --gpus 4 --gpu h100 --opt adamw --deepspeed $ds
 expect 0 'ZeRO-3 · rank 0 of 4' zoo:gpt2 -b 8 --gpus 4 --zero 3 --opt adamw --precision bf16 --gpu h100
-expect 2 'inference on several GPUs is planned with tensor parallelism alone' zoo:tinyllama_1b -b 8 --gpus 2 --mode infer
+expect 2 'inference on several GPUs is planned with tensor and context parallelism alone' zoo:tinyllama_1b -b 8 --gpus 2 --mode infer
 expect 2 'PyTorch refuses bn1 under this policy' zoo:resnet50 -b 8 --gpus 4 --fsdp param=bf16
 expect 0 'checkpoint op' tests/huggingface/llama-3.1-8b.json --precision bf16 --checkpoint op --gpu h100
 expect 2 'use_reentrant=True cannot' zoo:gpt2 -b 2 --checkpoint op,reentrant

@@ -130,6 +130,7 @@ Strategy strategy_of(const json& r) {
   s.reduces_last = kind.has("nosync");
   s.gpus = r.at("world");
   s.tensor = kind.number("tp");
+  s.tensor_plan = {.sequence = kind.has("sequence"), .loss = kind.has("loss")};
   if (kind.way == "pp") {
     if (kind.has("shards")) s.data = DataParallel::fsdp;
     if (kind.has("shards")) s.reshard_after_forward = kind.has("reshard");
@@ -160,7 +161,7 @@ RunConfig run_of(const json& r) {
   if (r.at("torch").get<std::string>().starts_with("2.8")) run.pytorch = 208;
   run.micro_batches = kind.number("acc") * kind.number("nosync");
   run.tensor_ranks = kind.number("tp");
-  run.tensor_plan = {.sequence = kind.has("sequence"), .loss = kind.has("loss")};
+  run.tensor_plan = strategy_of(r).tensor_plan;
   run.batch = r.at("batch").get<std::int64_t>() * strategy_of(r).sample_groups() * run.micro_batches;
   run.clip_grad_norm = run.clip_grad_norm || kind.has("clip");
   if (kind.has("infer")) run.mode = Mode::infer;
