@@ -763,8 +763,8 @@ expect 0 'context  64 of 256 tokens' $tokens --zero fsdp --cp 4
 expect 0 '"context_ranks": 2' $tokens --zero fsdp --cp 2 --format json
 expect 0 ' 4 .*✔' sweep $tokens --zero fsdp --over cp=1,2,4
 expect 2 'planned with FSDP2' $tokens --cp 2
-expect 0 '^  context parallel 4 · rank 1 of 4' $tokens --cp 4 --mode infer
-expect 2 'whole model on each rank' $tokens --cp 4 --mode infer --zero fsdp
+expect 0 '^  context parallel 4 · rank 0 of 4' $tokens --cp 4 --mode infer
+expect 2 'tensor and context parallelism alone' $tokens --cp 4 --mode infer --zero fsdp
 expect 2 'formulas do not cover it' zoo:gpt2 --batch 8 --gpus 4 --tp 2 --cp 2 --gpu h100
 expect 2 '\-\-cp needs --gpus' tests/parallel/models/llama.json --cp 2
 expect 2 'does not divide the 4 ranks' $tokens --zero fsdp --cp 3
