@@ -21,9 +21,10 @@ struct TraceReport {
   const LearnedTrace* trace = nullptr;  // outlives the report
   TracePlan plan;
   std::int64_t context_bytes = 0;
-  std::optional<Gpu> gpu;           // named with --gpu
-  Margin margin;                    // of its memory
-  std::int64_t usable_bytes = 0;    // of it, without the margin
+  std::int64_t nccl_bytes = 0;    // among them, of one communicator of all ranks; 0 where --runtime says what there is
+  std::optional<Gpu> gpu;         // named with --gpu
+  Margin margin;                  // of its memory
+  std::int64_t usable_bytes = 0;  // of it, without the margin
   std::optional<TracePlan> within;  // where it needs more than that: what becomes of the run there
   // The largest value of the first variable that fits, the other one's unchanged; 0: none does.
   std::optional<std::int64_t> largest;

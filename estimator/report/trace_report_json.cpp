@@ -89,9 +89,13 @@ std::string trace_report_json(const TraceReport& report, std::string_view versio
   json["model"] = {{"name", report.file}, {"file", report.file}};
   json["learned"] = learned_json(report);
   json["run"] = run_json(report);
-  json["peak"] = {{"allocated_bytes", plan.peak.allocated_bytes}, {"requested_bytes", plan.peak.requested_bytes},
-                  {"reserved_bytes", plan.peak.reserved_bytes},   {"device_bytes", report.device_bytes()},
-                  {"context_bytes", report.context_bytes},        {"context_confidence", "assumed"},
+  json["peak"] = {{"allocated_bytes", plan.peak.allocated_bytes},
+                  {"requested_bytes", plan.peak.requested_bytes},
+                  {"reserved_bytes", plan.peak.reserved_bytes},
+                  {"device_bytes", report.device_bytes()},
+                  {"context_bytes", report.context_bytes},
+                  {"context_confidence", "assumed"},
+                  {"nccl_bytes", report.nccl_bytes},
                   {"outside_bytes", plan.outside_bytes}};
   json["peak"].update(moment_json(plan.at));
   json["fits"] = report.gpu ? Json(report.fits()) : Json(nullptr);

@@ -59,7 +59,9 @@ std::string TraceScreen::verdict() const {
   table.row({"+ cache", bytes(plan.peak.reserved_bytes - plan.peak.allocated_bytes),
              "held by PyTorch's allocator, " + bytes(plan.peak.reserved_bytes) + " reserved"});
   if (plan.outside_bytes > 0) table.row({"+ others", bytes(plan.outside_bytes), "outside PyTorch's allocator"});
-  table.row({"+ runtime", bytes(report_.context_bytes), "CUDA context and libraries, assumed (--runtime)"});
+  const std::string nccl =
+      report_.nccl_bytes > 0 ? ", " + bytes(report_.nccl_bytes) + " of NCCL for one group of all ranks" : "";
+  table.row({"+ runtime", bytes(report_.context_bytes), "CUDA context and libraries" + nccl + ", assumed (--runtime)"});
   table.row({"Needs", bytes(report_.device_bytes()), fit_words()});
   if (report_.within && !report_.within->out_of_memory)
     table.row({"Runs", "", "only because the allocator releases its cache: " + retries_text(report_.within->retries)});

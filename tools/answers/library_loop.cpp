@@ -10,7 +10,6 @@
 
 #include "estimator/base/format.h"
 #include "estimator/base/list_text.h"
-#include "estimator/distributed/nccl_memory.h"
 #include "estimator/plan/run_names.h"
 #include "tools/answers/library_ranks.h"
 #include "tools/answers/trace_plan.h"
@@ -250,8 +249,6 @@ RunOptions learned_library_loop(const RunOptions& options, const SeveralGpusOpti
     run_python(i, command);
   }
   flags.model = trace.string();
-  if (ranks && flags.runtime.empty())  // a simulated NCCL takes no memory
-    flags.runtime = std::to_string(context_bytes(run, load_gpu(options).value_or(Gpu{}), ranks->strategy)) + " B";
   return flags;
 }
 

@@ -76,6 +76,7 @@ std::optional<LibraryRanks> library_ranks(const SeveralGpusOptions& several, con
     if (!file->empty()) throw not_told(flag, asked, kInParentheses);
   const std::optional<Strategy> strategy = strategy_of(several);
   if (!strategy) return std::nullopt;
+  if (loop == "torchtune" || loop == "infer") throw not_told("--gpus", asked, "leave it out: that is run on one GPU");
   refuse_other_ways(several, *strategy, asked);
   if (loop != "pytorch") refuse_sharing_flags(several, asked);
   LibraryRanks ranks{.strategy = *strategy, .settings = settings_of(*strategy), .words = "--gpus " + several.gpus};
@@ -83,6 +84,8 @@ std::optional<LibraryRanks> library_ranks(const SeveralGpusOptions& several, con
   if (!several.fsdp.empty()) ranks.words += " --fsdp " + several.fsdp;
   if (!several.wrap.empty()) ranks.words += " --wrap " + several.wrap;
   if (several.keep_unsharded) ranks.words += " --no-reshard";
+  if (several.bucket_view) ranks.words += " --bucket-view";
+  if (several.find_unused) ranks.words += " --find-unused-parameters";
   return ranks;
 }
 

@@ -33,6 +33,12 @@ Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strateg
   return strategy->pipeline == 1 && layers ? Sharing::layers : Sharing::formulas;
 }
 
+Strategy in_mode(Strategy strategy, Mode mode, const SeveralGpusOptions& several) {
+  if (strategy.context > 1 && mode == Mode::infer && several.zero.empty() && several.fsdp.empty())
+    strategy.data = DataParallel::none;
+  return strategy;
+}
+
 SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& several) {
   SharedPlanning shared;
   shared.strategy = strategy_of(several);
@@ -42,10 +48,7 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
       run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
   // The spec that --megatron makes is a rank's part.
   if (shared.strategy && shared.strategy->is_megatron()) shared.planning.run.tensor_ranks = shared.strategy->tensor;
-  // Each rank of a context has the whole model, or its part of the layers.
-  if (shared.strategy && shared.strategy->context > 1 && shared.planning.run.mode == Mode::infer &&
-      several.zero.empty() && several.fsdp.empty())
-    shared.strategy->data = DataParallel::none;
+  if (shared.strategy) shared.strategy = in_mode(*shared.strategy, shared.planning.run.mode, several);
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
   if (layers && shared.strategy->tensor > 1)
     shared.strategy = with_shared_layers(*shared.strategy, given, shared.planning.run);

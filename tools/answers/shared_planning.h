@@ -20,6 +20,10 @@ enum class Sharing : std::uint8_t {
 /// Reads the model where `strategy` has tensor parallelism, to know whose it is.
 Sharing sharing_of(const RunOptions& run, const std::optional<Strategy>& strategy);
 
+/// In inference each rank of a context has the whole model, or its part of the layers, unless --zero or --fsdp says
+/// otherwise.
+Strategy in_mode(Strategy strategy, Mode mode, const SeveralGpusOptions& several);
+
 struct SharedPlanning {
   Planning planning;
   std::optional<Strategy> strategy;  // nothing of one GPU

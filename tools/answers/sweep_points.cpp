@@ -13,6 +13,7 @@
 #include "tools/answers/library_loop.h"
 #include "tools/answers/plan_page.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/shared_planning.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
@@ -116,7 +117,8 @@ void SweepPoints::check_values(std::size_t flag) const {
         const RunConfig run = run_of(options.run);
         (void)host_copy(options.run);
         (void)topology_of(options.several, std::nullopt);
-        if (const std::optional<Strategy> strategy = strategy_of(options.several)) (void)run_of_rank(run, *strategy);
+        if (const std::optional<Strategy> strategy = strategy_of(options.several))
+          (void)run_of_rank(run, in_mode(*strategy, run.mode, options.several));
         first.reset();
         break;
       } catch (const Error& error) {
@@ -184,8 +186,8 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
   const HostCopy copy = host_copy(options.run);
   if (const std::optional<Strategy> strategy = strategy_of(options.several)) {
     const Topology topology = topology_of(options.several, gpu == nullptr ? std::nullopt : std::optional(*gpu));
-    return rank_figures(*group.model->model, make_catalog(), run, *strategy, topology, gpu,
-                        timed ? std::optional(copy) : std::nullopt);
+    return rank_figures(*group.model->model, make_catalog(), run, in_mode(*strategy, run.mode, options.several),
+                        topology, gpu, timed ? std::optional(copy) : std::nullopt);
   }
   if (group.plan == nullptr)
     group.plan = &group.own.emplace(make_plan(*group.model->model, make_catalog(), run, gpu, {}, group.timed));

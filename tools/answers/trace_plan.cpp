@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "estimator/distributed/nccl_memory.h"
 #include "estimator/report/memory_page.h"
 #include "estimator/report/trace_report.h"
+#include "estimator/trace/learned_text.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/report_page.h"
 #include "tools/answers/viewer_files.h"
@@ -175,12 +177,38 @@ AllocatorSettings settings_of(const RunOptions& run, const LearnedTrace& trace) 
   return settings;
 }
 
-TraceReport report_of(const RunOptions& run, const LearnedTrace& trace, const AllocatorSettings& settings) {
+// "2.15.0+cu132" as a plan has it, 215.
+PyTorchVersion release_of(const LearnedTrace& trace) {
+  const std::string_view text = trace.torch;
+  const std::size_t dot = text.find('.'), end = text.find('.', dot + 1);
+  if (dot == std::string_view::npos || end == std::string_view::npos) return kNewestPyTorch;
+  const std::string digits = std::string(text.substr(0, dot)) + std::string(text.substr(dot + 1, end - dot - 1));
+  const std::optional<std::int64_t> number = parse_number(digits);
+  return number && *number < 1000 ? static_cast<PyTorchVersion>(*number) : kNewestPyTorch;
+}
+
+Gpu recorded_gpu(const LearnedTrace& trace) {
+  const std::vector<Gpu> gpus = gpu_table();
+  const auto found = std::ranges::find(gpus, trace.gpu, &Gpu::name);
+  return found == gpus.end() ? gpu_of(trace) : *found;
+}
+
+// A simulated NCCL takes no memory; how many groups the program made is not recorded.
+std::int64_t nccl_bytes_of(const LearnedTrace& trace, const std::optional<Gpu>& gpu) {
+  Strategy ranks;
+  ranks.data = DataParallel::ddp;
+  ranks.gpus = trace.world;
+  return trace.world > 1 ? nccl_buffers(ranks, gpu ? *gpu : recorded_gpu(trace), release_of(trace)).planned : 0;
+}
+
+TraceReport report_of(const RunOptions& run, const LearnedTrace& trace, const AllocatorSettings& settings,
+                      const std::optional<Gpu>& gpu) {
   refuse_recorded_flags(run, trace);
   refuse_other_variables(run, trace);
   TraceReport report;
   report.trace = &trace;
-  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
+  report.nccl_bytes = run.runtime.empty() ? nccl_bytes_of(trace, gpu) : 0;
+  report.context_bytes = run.runtime.empty() ? trace.context_bytes + report.nccl_bytes : size_of_runtime(run.runtime);
   report.plan = plan_trace(trace, values_of(run, trace), settings);
   report.warnings = report.plan.notes;
   return report;
@@ -196,7 +224,7 @@ void refuse_layer_flags(const OutputOptions& o) {
 PlannedFigures trace_figures(const Source& source, const RunOptions& run, const Gpu* gpu) {
   const LearnedTrace trace = read_learned_trace(source);
   const AllocatorSettings settings = settings_of(run, trace);
-  TraceReport report = report_of(run, trace, settings);
+  TraceReport report = report_of(run, trace, settings, gpu == nullptr ? std::nullopt : std::optional(*gpu));
   if (gpu != nullptr) {
     report.gpu = *gpu;
     judge_on_gpu(report, settings);
@@ -225,9 +253,10 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& given) {
   const std::shared_ptr<const Source> source = text_of({run.model, run.piped}, kTraceLimit);
   const LearnedTrace trace = read_learned_trace(*source);
   const AllocatorSettings settings = settings_of(run, trace);
-  TraceReport report = report_of(run, trace, settings);
+  std::optional<Gpu> gpu = load_gpu(run);
+  TraceReport report = report_of(run, trace, settings, gpu);
   report.file = source->name;
-  report.gpu = load_gpu(run);
+  report.gpu = std::move(gpu);
   report.margin = take_margin(run, report.gpu);
   if (report.gpu) {
     judge_on_gpu(report, settings);

@@ -151,6 +151,8 @@ CheckSide CheckPlanner::recorded_head(const Check& check, CheckResult& result) {
     throw Error(check.model + " is a recording, which has no modules").at(check.modules[0].mark);
   Check own = check;
   std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
+  if (const Setting* const gpus = setting_of_gpus(own))
+    throw Error(gpus->written + ": " + check.model + " is a recording of one process, as it was").at(gpus->mark);
   CheckSide side;
   side.check = check;
   try {

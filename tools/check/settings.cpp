@@ -137,6 +137,11 @@ RunConfig run_of(const Check& check, const RunOptions& options) {
   return at_setting(check, [&] { return run_config(options); });
 }
 
+const Setting* setting_of_gpus(const Check& check) {
+  const auto found = std::ranges::find_if(check.settings, is_of_gpus);
+  return found == check.settings.end() ? nullptr : &*found;
+}
+
 SeveralGpusOptions several_of(const Check& check) {
   SeveralGpusOptions options;
   for (const Setting& setting : check.settings)

@@ -12,6 +12,8 @@ RunKeys run_keys();
 
 /// The flags of a check, its model left out. Throws Error, at the setting, for a value that no flag is switched by.
 RunOptions options_of(const Check& check);
+/// Its first setting that is about several GPUs; null where there is none.
+const Setting* setting_of_gpus(const Check& check);
 /// The flags of it that spread a step over several GPUs.
 SeveralGpusOptions several_of(const Check& check);
 /// How several GPUs share its step: gpus: 8, fsdp: param=bf16. Nothing for one GPU. Throws Error (input) at the setting

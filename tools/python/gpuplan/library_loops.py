@@ -176,7 +176,15 @@ def dpo(loop: Loop, model: Any, samples: int, folder: str) -> Any:
 
 LOOPS: Dict[str, Callable[[Loop, Any, int, str], Any]] = {
     "trl-sft": sft, "trl-dpo": dpo, "trainer": by_trainer, "torchtune": Recipe, "pytorch": OwnLoop, "infer": OwnInference, "lightning": LightningLoop}
-OF_ONE_GPU = ("torchtune", "infer")
+
+
+def files_in(value: Any) -> List[str]:
+    """What settings name that exists, such as deepspeed="ds_config.json"."""
+    if isinstance(value, dict):
+        return [file for each in value.values() for file in files_in(each)]
+    if isinstance(value, (list, tuple)):
+        return [file for each in value for file in files_in(each)]
+    return [os.path.abspath(value)] if isinstance(value, str) and os.path.isfile(value) else []
 
 
 def main(arguments: List[str]) -> int:
@@ -188,14 +196,13 @@ def main(arguments: List[str]) -> int:
         loop = Loop(**json.loads(settings))
         with tempfile.TemporaryDirectory() as folder:
             loop.settings = settings_in(loop.like_text, FLAGS)
-            if loop.gpus and loop.like in OF_ONE_GPU:
-                raise ExportError(f"--gpus with --like {loop.like}: that is run on one GPU")
+            files = files_in(loop.settings)
             refuse_uneven(loop, int(samples))
             if loop.like == "trl-dpo" and loop.lora is None and not loop.peft:
                 loop.settings["model"] = word
             trainer = LOOPS[loop.like](loop, model_of(word, loop), int(samples), folder)
             file = word.partition(".py:")[0] + ".py" if ".py:" in word else os.path.join(word, "config.json") if os.path.isdir(word) else word
-            write_sources(sources, [file])  # what learns ends a script within its third step
+            write_sources(sources, [file, *files])  # what learns ends a script within its third step
             trainer.train()
     except GpuplanError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -57,7 +57,7 @@ class LightningLoop:
     def _given(self, loop: Loop) -> Dict[str, Any]:
         """By gpuplan's flags."""
         words = {"bf16": "bf16", "fp16": "16", "fp32": "32"}
-        precision = words[loop.amp] + "-mixed" if loop.amp else words[loop.precision] + ("-true" if loop.precision else "") if loop.precision else ""
+        precision = words[loop.amp] + "-mixed" if loop.amp else words[loop.precision] + "-true" if loop.precision else ""
         given = {"precision": precision} if precision else {}
         refuse_given_twice(loop, {"precision": "--amp" if loop.amp else "--precision"} if given else {})
         return given
@@ -69,7 +69,6 @@ class LightningLoop:
         import lightning.pytorch.strategies as strategies  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         kinds = {name: kind for name, kind in vars(strategies).items() if isinstance(kind, type) and name.endswith("Strategy")}
-        made: Any = None
 
         def with_blocks(kind: Any) -> Any:
             def make(**arguments: Any) -> Any:
@@ -78,8 +77,7 @@ class LightningLoop:
 
             return make
 
-        made = called(text, f"{self.what}: strategy", "lightning", {name: with_blocks(kind) for name, kind in kinds.items()}, 'FSDPStrategy(auto_wrap_policy="blocks")')
-        return made
+        return called(text, f"{self.what}: strategy", "lightning", {name: with_blocks(kind) for name, kind in kinds.items()}, 'FSDPStrategy(auto_wrap_policy="blocks")')
 
     def train(self) -> None:
         gc.collect()

@@ -118,7 +118,7 @@ def refuse_contradictions(loop: Loop, own: Own) -> None:
 
     what = f"--like {loop.like_text}"
     in_fsdp = loop.gpus is not None and loop.gpus.get("way") == "fsdp"
-    if own.compile not in (True, False, "blocks"):
+    if not isinstance(own.compile, bool) and own.compile != "blocks":
         raise ExportError(f"{what}: compile is True, the whole model, or \"blocks\", each by itself, and not {own.compile!r}")
     if (own.compile or whole_graph(own)) and own.cut_cross_entropy:
         raise ExportError(f"{what}: the layers that cut_cross_entropy calls are not those that are compiled; leave out one")
