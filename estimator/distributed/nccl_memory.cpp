@@ -17,7 +17,10 @@ NcclGroup group_of(std::int64_t ranks, std::int64_t stride, std::int64_t node) {
 std::vector<NcclGroup> communicators(const Strategy& s) {
   const std::int64_t node = s.gpus_per_node, layers = s.tensor;
   const auto of = [&](std::int64_t ranks, std::int64_t apart) { return group_of(ranks, apart * layers, node); };
-  std::vector<NcclGroup> all = {of(s.shards(), 1), of(s.replicas, s.shards()), group_of(s.tensor, 1, node)};
+  std::vector<NcclGroup> all = {group_of(s.tensor, 1, node)};
+  // Ranks of a context have nothing else in common in inference.
+  const bool trains = s.context == 1 || s.data != DataParallel::none;
+  if (trains) all.insert(all.begin(), {of(s.shards(), 1), of(s.replicas, s.shards())});
   NcclGroup stages = of(s.pipeline, s.ranks());
   stages.collectives = false;
   stages.peers = std::min<std::int64_t>(s.pipeline - 1, 2);
@@ -25,7 +28,8 @@ std::vector<NcclGroup> communicators(const Strategy& s) {
   experts.collectives = false;
   experts.peers = s.experts - 1;
   NcclGroup context = of(s.context, 1);
-  context.peers = s.context > 1 ? 1 : 0;  // to the next and from the one before: a peer's two connections
+  // Gradients, to the next and from the one before: a peer's two connections.
+  context.peers = s.context > 1 && trains ? 1 : 0;
   const std::int64_t alike = s.experts > 1 ? s.group(true).ranks : 1;
   all.insert(all.end(), {stages, experts, context, of(alike, s.experts)});
   return all;

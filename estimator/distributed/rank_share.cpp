@@ -63,6 +63,8 @@ void refuse_flat(const RunConfig& run, const Strategy& strategy) {
 
 // What transformers' expert parallelism was not compared with, or refuses.
 void refuse_experts(const RunConfig& run, const Strategy& strategy) {
+  if (run.like != Like::pytorch || run.kernels == Kernels::liger)
+    refuse("--like and --kernels are not planned with --ep", "leave them out");
   if (run.clip_grad_norm)
     refuse(
         "PyTorch refuses clip_grad_norm_ of these gradients: \"All operands in aten.stack.default must have the same "
@@ -74,8 +76,6 @@ void refuse_experts(const RunConfig& run, const Strategy& strategy) {
   if (run.lora || run.weights != WeightFormat::as_computed)
     refuse("adapters and stored weights are not planned with --ep", "leave out --lora and --weights");
   if (strategy.offloads) refuse("offloading is not planned with --ep", "leave out offload=true");
-  if (run.like != Like::pytorch || run.kernels == Kernels::liger)
-    refuse("--like and --kernels are not planned with --ep", "leave them out");
 }
 
 // What a schedule of torch.distributed.pipelining was not compared with.
@@ -104,7 +104,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   const std::int64_t ranks = strategy.ranks();
   if (run.mode == Mode::infer && strategy.data != DataParallel::none)
     refuse("inference on several GPUs is planned with tensor and context parallelism alone",
-           "--tp N, or --cp N of a decoder, for as many --gpus");
+           "--tp N for as many --gpus, or --cp N of a decoder");
   if (strategy.runs_stages()) refuse_run_of_stages(run);
   // Its DDP reserved 21 % more than the rules of one GPU and DDP's together say (tests/recorded/libraries).
   if (run.like == Like::lightning && strategy.shares())

@@ -8,6 +8,7 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
 #include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/rank_states.h"
 #include "estimator/plan/assumptions.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/make_report.h"
@@ -112,7 +113,7 @@ void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   const RankStep& step = plan.step;
   RankShare& rank = report.rank.emplace();
   rank.strategy = step.strategy;
-  rank.states = step.states;
+  rank.states = step.strategy.shares() ? step.states : rank_states(step.graph, step.run, 0, step.strategy);
   rank.communication = communication(step, topology);
   if (step.strategy.context > 1) tell_context(step, report);
   if (!step.pipeline.empty()) rank.stage = step.part;

@@ -45,11 +45,15 @@ std::string PlanScreen::headline() const {
   std::string out = paint("1", report_.model.name) + dot() + std::string(name_of(run.mode)) + dot() + "batch " +
                     format_count(run.batch);
   if (!report_.layers.empty() && !report_.layers[0].input_shapes.empty()) {
-    auto sizes = report_.layers[0].input_shapes[0].sizes();
+    const auto first = report_.layers[0].input_shapes[0].sizes();
+    std::vector<std::int64_t> sizes(first.begin(), first.end());
     const bool of_states = report_.rank && report_.rank->stage && report_.rank->strategy.pipelining.stage > 0;
-    if (of_states && sizes.size() > 2) sizes = sizes.first(2);  // tokens, without their features
+    if (of_states && sizes.size() > 2) {
+      sizes.resize(2);  // tokens, without their features
+      if (run.tensor_plan.sequence) sizes[1] *= run.tensor_ranks;
+    }
     if (sizes.size() > 1 && sizes[0] == run.batch / run.micro_batches)
-      out += (style_.unicode ? " × " : " x ") + format_sizes(sizes.subspan(1), style_.unicode);
+      out += (style_.unicode ? " × " : " x ") + format_sizes(std::span(sizes).subspan(1), style_.unicode);
   }
   out += dot() + precision_words(run);
   if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));

@@ -212,11 +212,15 @@ class StepClock {
       const bool of_states = std::ranges::find(graph_.leaves, graph_.inputs.front()) != graph_.leaves.end() &&
                              input.shape.rank() == 3;  // what another stage sends
       if (of_states || (input.dtype == DType::int64 && input.shape.rank() == 2))
-        time_.tokens = input.shape[0] * input.shape[1] / run_.context_ranks * run_.micro_batches;
+        time_.tokens = input.shape[0] * input.shape[1] * (of_states ? ranks_of_tokens() : 1) / run_.context_ranks *
+                       run_.micro_batches;
     }
     if (time_.seconds() > 0) time_.flops_per_second = static_cast<double>(flops_) / time_.seconds();
     find_roofs();
   }
+
+  // Hidden states lie along the tokens of so many ranks.
+  std::int64_t ranks_of_tokens() const { return run_.tensor_plan.sequence ? run_.tensor_ranks : 1; }
 
   void find_roofs() {
     std::int64_t most = 0;

@@ -450,7 +450,9 @@ sed -i 's/batch: 64/batch: 8192/' several.yaml
 expect 1 'shared.gpus=2.* grew by' --config several.yaml --base HEAD
 sed -i 's/batch: 8192/batch: 63/' several.yaml
 expect 3 'cannot be divided equally among 2 ranks' --config several.yaml
-sed -i 's/batch: 63/batch: 64/; s/fsdp: param=bf16/fsdp: param=bf17/' several.yaml
+sed -i 's/batch: 63/batch: 64, rank: ""/' several.yaml
+expect 3 'rank: expects a value' --config several.yaml
+sed -i 's/, rank: ""//; s/fsdp: param=bf16/fsdp: param=bf17/' several.yaml
 expect 3 'did you mean "bf16"' --config several.yaml
 cd "$root"
 

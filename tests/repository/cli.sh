@@ -830,6 +830,9 @@ expect 2 '--precision fp64 with --peft ia3' $llama --peft ia3 --precision fp64
 expect 2 '--zero with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --zero fsdp --batch 2
 expect 2 '--fsdp with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --fsdp param=bf16 --batch 2
 expect 2 '--tp with --like pytorch().*not told' $llama --like 'pytorch()' --gpus 2 --tp 2 --batch 2
+expect 2 'replicate=4 does not divide 2 GPUs' $llama --like 'pytorch()' --gpus 2 --batch 2 --fsdp replicate=4
+expect 2 'which micro-batch reduces gradients' $llama --like 'pytorch()' --gpus 2 --batch 2 --fsdp sync=last
+expect 2 'bucket-view is of gradients' zoo:llama3_8b --mode infer --gpus 2 --cp 2 --batch 2 --bucket-view
 expect 2 "Lightning's loop on several GPUs is not planned by rules" $llama --like lightning --gpus 2 --batch 2
 expect 2 '--rank all with --like pytorch()' $llama --like 'pytorch()' --gpus 2 --rank all --batch 2
 expect 2 'a batch of 3 cannot be divided equally among 2 GPUs' $llama --like 'pytorch()' --gpus 2 --batch 3

@@ -161,6 +161,9 @@ RunOptions of_the_trace(const RunOptions& options) {
 
 void refuse_uneven(const RunConfig& run, const LibraryRanks& ranks) {
   const std::int64_t gpus = ranks.strategy.gpus, parts = gpus * run.micro_batches;
+  if (ranks.strategy.reduces_last && run.micro_batches == 1)
+    throw Error("--fsdp sync=last says which micro-batch reduces gradients, and there is one", ErrorKind::usage)
+        .help("--micro-batches 4");
   if (run.batch % parts == 0) return;
   throw Error("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(gpus) +
                   " GPUs" +

@@ -78,6 +78,11 @@ std::optional<LibraryRanks> library_ranks(const SeveralGpusOptions& several, con
   if (!strategy) return std::nullopt;
   if (loop == "torchtune" || loop == "infer") throw not_told("--gpus", asked, "leave it out: that is run on one GPU");
   refuse_other_ways(several, *strategy, asked);
+  if (strategy->gpus % strategy->replicas != 0)
+    throw Error("--fsdp replicate=" + std::to_string(strategy->replicas) + " does not divide " +
+                    std::to_string(strategy->gpus) + " GPUs",
+                ErrorKind::usage)
+        .help("as many replicas as have the same number of GPUs each");
   if (loop != "pytorch") refuse_sharing_flags(several, asked);
   LibraryRanks ranks{.strategy = *strategy, .settings = settings_of(*strategy), .words = "--gpus " + several.gpus};
   if (!several.zero.empty()) ranks.words += " --zero " + several.zero;

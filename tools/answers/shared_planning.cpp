@@ -48,6 +48,11 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
       run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
   // The spec that --megatron makes is a rank's part.
   if (shared.strategy && shared.strategy->is_megatron()) shared.planning.run.tensor_ranks = shared.strategy->tensor;
+  if (shared.planning.run.mode == Mode::infer && (several.bucket_view || several.find_unused))
+    throw Error(std::string(several.bucket_view ? "--bucket-view" : "--find-unused-parameters") +
+                    " is of gradients, and inference has none",
+                ErrorKind::usage)
+        .help("leave it out");
   if (shared.strategy) shared.strategy = in_mode(*shared.strategy, shared.planning.run.mode, several);
   const GivenFlags given{!several.zero.empty() || !several.fsdp.empty(), !run.optimizer_impl.empty()};
   if (layers && shared.strategy->tensor > 1)

@@ -186,7 +186,7 @@ CheckSide CheckPlanner::library_head(const Check& check, CheckResult& result) {
       side.fits[gpu_at(on).title] = library_figures(options, nullptr, several_of(check)).figures.device_bytes;
     }
   } catch (const Error& error) {
-    throw Error(error).at(check.model_mark);
+    throw Error(error).at(mark_of(error, check, check.model_mark));
   }
   return side;
 }

@@ -87,12 +87,16 @@ auto at_setting(const Check& check, Read read) {
   try {
     return read();
   } catch (const Error& error) {
-    const Setting* const setting = setting_of(error.message(), check);
-    throw Error(error).at(setting != nullptr ? setting->mark : check.mark);
+    throw Error(error).at(mark_of(error, check, check.mark));
   }
 }
 
 }  // namespace
+
+SourceMark mark_of(const Error& error, const Check& check, const SourceMark& otherwise) {
+  const Setting* const setting = setting_of(error.message(), check);
+  return setting != nullptr ? setting->mark : otherwise;
+}
 
 RunKeys run_keys() {
   RunKeys keys;
@@ -146,7 +150,10 @@ SeveralGpusOptions several_of(const Check& check) {
   SeveralGpusOptions options;
   for (const Setting& setting : check.settings)
     for (const auto& [name, value] : kOfGpus)
-      if (setting.key == name) options.*value = setting.text;
+      if (setting.key == name) {
+        if (setting.text.empty()) throw Error(setting.written + ": expects a value").at(setting.mark);
+        options.*value = setting.text;
+      }
   return options;
 }
 

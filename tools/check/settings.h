@@ -12,6 +12,8 @@ RunKeys run_keys();
 
 /// The flags of a check, its model left out. Throws Error, at the setting, for a value that no flag is switched by.
 RunOptions options_of(const Check& check);
+/// Where the flag stands that a message names; else `otherwise`.
+SourceMark mark_of(const Error& error, const Check& check, const SourceMark& otherwise);
 /// Its first setting that is about several GPUs; null where there is none.
 const Setting* setting_of_gpus(const Check& check);
 /// The flags of it that spread a step over several GPUs.

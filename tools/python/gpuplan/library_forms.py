@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import sys
 from functools import partial
 from typing import Any, Callable, Dict, Tuple
@@ -129,6 +130,15 @@ def _value(node: ast.expr) -> Any:
 
 
 def made_with(kind: Any, arguments: Dict[str, Any], what: str) -> Any:
+    try:
+        taken = dict(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):  # of a class in C
+        taken = {}
+    if taken and not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        for name in arguments:
+            if name not in taken:
+                near = difflib.get_close_matches(name, taken, 1)
+                raise ExportError(f"{what}: there is no setting {name}" + (f": did you mean {near[0]}?" if near else ""))
     try:
         return kind(**arguments)
     except (TypeError, ValueError, ImportError) as refusal:

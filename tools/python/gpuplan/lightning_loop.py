@@ -72,6 +72,9 @@ class LightningLoop:
 
         def with_blocks(kind: Any) -> Any:
             def make(**arguments: Any) -> Any:
+                for key in POLICIES:
+                    if isinstance(arguments.get(key), str) and arguments[key] != BLOCKS:
+                        raise ExportError(f"{self.what}: {key}={arguments[key]!r}: expected \"{BLOCKS}\", the classes of the model's blocks")
                 classes = {type(block) for block in blocks_of(model, "")}
                 return kind(**{key: classes if key in POLICIES and value == BLOCKS else value for key, value in arguments.items()})
 

@@ -118,6 +118,9 @@ def refuse_contradictions(loop: Loop, own: Own) -> None:
 
     what = f"--like {loop.like_text}"
     in_fsdp = loop.gpus is not None and loop.gpus.get("way") == "fsdp"
+    for name in ("float8_gather", "cut_cross_entropy", "save_on_cpu"):
+        if not isinstance(getattr(own, name), bool):
+            raise ExportError(f"{what}: {name} is True or False, and not {getattr(own, name)!r}")
     if not isinstance(own.compile, bool) and own.compile != "blocks":
         raise ExportError(f"{what}: compile is True, the whole model, or \"blocks\", each by itself, and not {own.compile!r}")
     if (own.compile or whole_graph(own)) and own.cut_cross_entropy:
