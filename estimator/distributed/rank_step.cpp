@@ -225,9 +225,8 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   if (strategy.experts > 1 && !has_experts(model))
     throw Error(model.name + " has no experts that --ep could share", ErrorKind::usage)
         .help(
-            "leave out --ep; a spec that spells its experts out is exported again, with transformers 5, to have them "
-            "as "
-            "the layer Experts");
+            "leave out --ep; a spec that spells its experts out is exported again, with transformers 5, "
+            "to have them as the layer Experts");
   const CheckpointConfig wrapped = wrapped_blocks(strategy);
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;

@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "estimator/base/format.h"
 
 namespace gpuplan {
 namespace {
+
+constexpr const char* kWritesParts = "gpuplan fit --may ... --shard 1/16 --format json writes a part";
 
 using ParsedLine = nlohmann::ordered_json;
 
@@ -41,6 +44,13 @@ SweepFigures figures_of(const ParsedLine& line) {
   return f;
 }
 
+std::optional<AskedSearch> search_of(const ParsedLine& line) {
+  const auto found = line.find("search");
+  if (found == line.end()) return std::nullopt;
+  const auto word = [&](const char* key) { return found->at(key).get<std::string>(); };
+  return AskedSearch{word("version"), word("command"), word("batch"), word("gpus"), word("network")};
+}
+
 class LinesReader {
  public:
   void read(const Source& part) {
@@ -49,24 +59,28 @@ class LinesReader {
     for (std::string line; std::getline(in, line);) {
       ++number;
       if (line.empty()) continue;
+      const std::string place = part.name + ": line " + std::to_string(number);
       try {
-        take(part, ParsedLine::parse(line));
+        take(part, place, ParsedLine::parse(line));
       } catch (const nlohmann::json::exception&) {
-        throw Error(part.name + ": line " + std::to_string(number) + " is no line of gpuplan.sweep/1")
-            .help("gpuplan fit --may ... --shard 1/16 --format json writes a part");
+        throw Error(place + " is no line of gpuplan.sweep/1").help(kWritesParts);
       }
     }
   }
 
   SweepLines all() {
-    if (lines_.rows.empty()) throw Error("there is no line in these files");
-    std::ranges::stable_sort(lines_.rows, {}, &SweepRow::point);
+    if (read_.empty()) throw Error("there is no line in these files");
     refuse_gaps();
+    std::ranges::stable_sort(read_, {}, [](const auto& read) { return read.first.point; });
+    for (auto& [row, place] : read_) {
+      lines_.rows.push_back(std::move(row));
+      lines_.places.push_back(std::move(place));
+    }
     return std::move(lines_);
   }
 
  private:
-  void take(const Source& part, const ParsedLine& line) {
+  void take(const Source& part, const std::string& place, const ParsedLine& line) {
     SweepRow row;
     row.point = line.at("point").get<std::int64_t>();
     std::vector<std::string> names;
@@ -76,20 +90,25 @@ class LinesReader {
     }
     row.error = known<std::string>(line, "error").value_or("");
     if (!line.at("peak_allocated_bytes").is_null()) row.figures = figures_of(line);
+    if (!row.figures && row.error.empty()) throw Error(place + " has neither figures nor an error").help(kWritesParts);
     const auto points = line.at("points").get<std::int64_t>();
-    if (lines_.rows.empty()) {
+    const std::optional<AskedSearch> search = search_of(line);
+    if (read_.empty()) {
       lines_.names = names;
       lines_.points = points;
+      lines_.search = search;
       first_ = part.name;
     }
-    if (names != lines_.names || points != lines_.points || row.point < 0 || row.point >= points)
+    if (names != lines_.names || points != lines_.points || search != lines_.search || row.point < 0 ||
+        row.point >= points)
       throw Error(part.name + " and " + first_ + " are not parts of one search")
-          .help("parts have the same flags, but for --shard");
+          .help(
+              "parts are of one version of gpuplan, and have the same flags, but for --shard and those of the output");
     const auto [at, is_new] = files_.try_emplace(row.point, part.name);
     if (at->second != part.name)
       throw Error(at->second + " and " + part.name + " both have point " + std::to_string(row.point))
           .help("give each part once: parts of --shard 1/16 to 16/16 share no point");
-    lines_.rows.push_back(std::move(row));
+    read_.emplace_back(std::move(row), place);
   }
 
   void refuse_gaps() const {
@@ -104,8 +123,9 @@ class LinesReader {
   }
 
   SweepLines lines_;
-  std::string first_;                          // the file of the first line
-  std::map<std::int64_t, std::string> files_;  // by the points that they have
+  std::vector<std::pair<SweepRow, std::string>> read_;  // with their places
+  std::string first_;                                   // the file of the first line
+  std::map<std::int64_t, std::string> files_;           // by the points that they have
 };
 
 }  // namespace

@@ -120,10 +120,19 @@ std::string sweep_md(std::span<const std::string> names, std::span<const SweepRo
   return table_of(names, rows, {}).markdown();
 }
 
-std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points) {
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points,
+                             const std::optional<AskedSearch>& search) {
   std::string out;
-  for (const SweepRow& r : rows)
-    out += line_of(names, r, points).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const SweepRow& r : rows) {
+    Json line = line_of(names, r, points);
+    if (search)
+      line["search"] = {{"version", search->version},
+                        {"command", search->command},
+                        {"batch", search->batch},
+                        {"gpus", search->gpus},
+                        {"network", search->network}};
+    out += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
   return out;
 }
 
@@ -132,7 +141,7 @@ std::string sweep_json_schema() {
     over:string{} peak_allocated_bytes peak_reserved_bytes device_bytes usable_bytes limit_bytes:integer?
     fits runs:boolean? retries:integer? phase where:string? step_flops:integer?
     step_seconds samples_per_second:number? sent_bytes:integer? communication_seconds scaling_efficiency:number?
-    error:string? points:integer)";
+    error:string? points:integer search?:{version command batch gpus network:string})";
   return schema::document("a line of gpuplan sweep --format jsonl", kKeys);
 }
 

@@ -1,6 +1,7 @@
 // The points of a sweep as tables and lines.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ namespace gpuplan {
 std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style);
 std::string sweep_md(std::span<const std::string> names, std::span<const SweepRow> rows);
 /// gpuplan.sweep/1: an object a line, of one point (sweep_json_schema). `points`: how many the whole sweep has, of
-/// which these may be a part.
-std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points);
+/// which these may be a part. `search`: of which they are one.
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows, std::int64_t points,
+                             const std::optional<AskedSearch>& search = std::nullopt);
 std::string sweep_json_schema();
 /// RFC 4180; bytes as integers, empty where there is no figure.
 std::string sweep_csv_heading(std::span<const std::string> names);

@@ -26,6 +26,13 @@ struct SweepFigures {
   bool operator==(const SweepFigures&) const = default;
 };
 
+/// What a search asked, of which rows are a part.
+struct AskedSearch {
+  std::string version, command;      // which tell it from others
+  std::string batch, gpus, network;  // flags that its answer names; gpus: where it is one number
+  bool operator==(const AskedSearch&) const = default;
+};
+
 struct SweepRow {
   std::int64_t point = 0;           // its number in the whole sweep, whatever the shard
   std::vector<std::string> values;  // of the swept flags

@@ -636,7 +636,23 @@ for part in 1 2 3; do "$gpuplan" $mesh --gpus any --may mesh --shard $part/3 --f
 "$gpuplan" $mesh --gpus any --may mesh --format json >"$work/whole"
 "$gpuplan" fit --join "$work"/part[123] --format json | cmp -s - "$work/whole" || fail 'the parts of a search are not the whole'
 expect 0 'of 10 offers fit' fit --join "$work/part1" "$work/part2" "$work/part3"
-expect 0 '^--gpu h100' fit --join "$work/part1" "$work/part2" "$work/part3" -q
+expect 0 '^--batch 32 --gpu h100' fit --join "$work/part1" "$work/part2" "$work/part3" -q
+expect 2 'part1 is given more than once' fit --join "$work/part1" "$work/part2" "$work/part3" "$work/part1"
+cp "$work/part1" "$work/again"
+expect 3 'both have point 0' fit --join "$work/part1" "$work/again"
+"$gpuplan" $mesh --gpus any --may mesh,checkpoint --shard 2/3 --format json >"$work/another" || fail 'another part'
+expect 3 'are not parts of one search' fit --join "$work/part1" "$work/another" "$work/part3"
+expect 3 'these are none' fit --join "$work/whole"
+sed 's/"step_seconds":[0-9][0-9.e-]*/"step_seconds":null/' "$work/part1" >"$work/untimed"
+expect 3 'untimed: line [0-9]+: step_seconds is missing' fit --join "$work/untimed" "$work/part2" "$work/part3"
+sed 's/"error":"[^"]*"/"error":null/' "$work/part1" >"$work/silent"
+expect 3 'silent: line [0-9]+ has neither figures nor an error' fit --join "$work/silent" "$work/part2" "$work/part3"
+# Of one number of GPUs, parts say all that the whole search says.
+for part in 1 2 3; do "$gpuplan" $mesh --gpus 4 --may mesh --shard $part/3 --format json >"$work/ways$part" || fail "ways $part"; done
+"$gpuplan" $mesh --gpus 4 --may mesh >"$work/ways"
+"$gpuplan" fit --join "$work"/ways[123] | cmp -s - "$work/ways" || fail 'the parts of a search for ways are not the whole'
+cat "$work/ways1" "$work/ways1" >"$work/twice"
+expect 3 'twice: line [0-9]+ has point 0 again' fit --join "$work/twice" "$work/ways2" "$work/ways3"
 expect 3 'points are in none of these files' fit --join "$work/part1" "$work/part3"
 expect 2 'leave out --gpu' fit --join "$work/part1" --gpu h100
 expect 2 'is of --may' $mesh --shard 1/2

@@ -14,9 +14,12 @@ std::string joined_words(const std::string& words, const std::string& more) {
   return words.empty() ? more : words + "," + more;
 }
 
+std::int64_t most_layers(const Strategy& s) { return std::min(s.gpus, s.gpus_per_node); }
+
 class Ways {
  public:
-  explicit Ways(const MeshQuestion& question) : question_(question), base_(*strategy_of(question.several)) {}
+  Ways(const MeshQuestion& question, const Model& model)
+      : question_(question), model_(model), base_(*strategy_of(question.several)) {}
 
   std::vector<MeshWay> of_ranks() {
     if (question_.several.fsdp.empty())
@@ -26,20 +29,20 @@ class Ways {
         add(std::move(several));
       }
     add_sharded(gpus(), base_.gpus_per_node, "");
-    if (has_experts(load_model(question_.run)))
+    if (has_experts(model_))
       for (std::int64_t ranks = 2; ranks <= gpus(); ranks *= 2)
         if (gpus() % ranks == 0) add_experts(ranks);
     return std::move(ways_);
   }
 
   std::vector<MeshWay> of_layers(std::int64_t ranks) {
-    if (gpus() % ranks == 0 && ranks <= std::min(gpus(), base_.gpus_per_node)) add_layers(ranks);
+    if (gpus() % ranks == 0 && ranks <= most_layers(base_)) add_layers(ranks);
     return std::move(ways_);
   }
 
   std::vector<MeshWay> of_context() {
-    if (has_context(load_model(question_.run)))
-      for (std::int64_t ranks = 2; ranks <= most_layers(); ranks *= 2)
+    if (has_context(model_))
+      for (std::int64_t ranks = 2; ranks <= most_layers(base_); ranks *= 2)
         if (gpus() % ranks == 0) add_context(ranks);
     return std::move(ways_);
   }
@@ -48,8 +51,6 @@ class Ways {
     if (gpus() % (stages * ranks) == 0) add_pipeline(stages, ranks);
     return std::move(ways_);
   }
-
-  std::int64_t most_layers() const { return std::min(gpus(), base_.gpus_per_node); }
 
  private:
   void add(SeveralGpusOptions several) {
@@ -80,13 +81,13 @@ class Ways {
   }
 
   // As transformers shares layers, and then with sequence and loss parallelism, where that is planned: of dense models
-  // whose tokens the ranks divide.
+  // of its tp_plan whose tokens the ranks divide.
   std::vector<std::string> plans_of(std::int64_t ranks) const {
     const std::string all = std::to_string(ranks);
-    const Model model = load_model(question_.run);
-    const auto tokens = std::ranges::find(model.vars, "seq", &Variable::name);
-    const bool divides = tokens != model.vars.end() && tokens->value % ranks == 0;
-    if (!divides || has_experts(model) || !question_.run.pytorch.empty()) return {all};
+    const auto tokens = std::ranges::find(model_.vars, "seq", &Variable::name);
+    const bool divides = tokens != model_.vars.end() && tokens->value % ranks == 0;
+    const bool planned = has_tensor_plan(model_) && !has_experts(model_) && question_.run.pytorch.empty();
+    if (!divides || !planned) return {all};
     return {all, all + ",sequence,loss"};
   }
 
@@ -135,6 +136,7 @@ class Ways {
   std::int64_t gpus() const { return base_.gpus; }
 
   const MeshQuestion& question_;
+  const Model& model_;
   Strategy base_;
   std::vector<MeshWay> ways_;
 };
@@ -158,19 +160,22 @@ std::string flags_of(const MeshWay& way, const std::string& micro_batches) {
   return flags;
 }
 
-std::vector<MeshWay> ways_of_ranks(const MeshQuestion& question) {
-  if (!question.several.gpus.empty()) return Ways(question).of_ranks();
+std::vector<MeshWay> ways_of_ranks(const MeshQuestion& question, const Model& model) {
+  if (!question.several.gpus.empty()) return Ways(question, model).of_ranks();
   std::vector<MeshWay> ways = {{question.several, ""}};
   if (question.checkpoints && question.run.checkpoint.empty()) ways.push_back({question.several, "block"});
   return ways;
 }
-std::vector<MeshWay> ways_of_layers(const MeshQuestion& question, std::int64_t tensor) {
-  return Ways(question).of_layers(tensor);
+std::vector<MeshWay> ways_of_layers(const MeshQuestion& question, const Model& model, std::int64_t tensor) {
+  return Ways(question, model).of_layers(tensor);
 }
-std::vector<MeshWay> ways_of_stages(const MeshQuestion& question, std::int64_t stages, std::int64_t tensor) {
-  return Ways(question).of_stages(stages, tensor);
+std::vector<MeshWay> ways_of_stages(const MeshQuestion& question, const Model& model, std::int64_t stages,
+                                    std::int64_t tensor) {
+  return Ways(question, model).of_stages(stages, tensor);
 }
-std::vector<MeshWay> ways_of_context(const MeshQuestion& question) { return Ways(question).of_context(); }
-std::int64_t most_layers(const MeshQuestion& question) { return Ways(question).most_layers(); }
+std::vector<MeshWay> ways_of_context(const MeshQuestion& question, const Model& model) {
+  return Ways(question, model).of_context();
+}
+std::int64_t most_layers(const MeshQuestion& question) { return most_layers(*strategy_of(question.several)); }
 
 }  // namespace gpuplan

@@ -13,13 +13,14 @@
 namespace gpuplan {
 namespace {
 
-std::vector<MeshWay> all_ways(const MeshQuestion& question) {
+std::vector<MeshWay> all_ways(const MeshQuestion& question, const Model& model) {
   const std::int64_t gpus = strategy_of(question.several)->gpus, most = most_layers(question);
-  std::vector<MeshWay> ways = ways_of_ranks(question);
+  std::vector<MeshWay> ways = ways_of_ranks(question, model);
   const auto add = [&](const std::vector<MeshWay>& more) { ways.insert(ways.end(), more.begin(), more.end()); };
-  for (std::int64_t tensor = 2; tensor <= most; tensor *= 2) add(ways_of_layers(question, tensor));
+  for (std::int64_t tensor = 2; tensor <= most; tensor *= 2) add(ways_of_layers(question, model, tensor));
   for (std::int64_t tensor = 1; tensor <= most; tensor *= 2)
-    for (std::int64_t stages = 2; stages * tensor <= gpus; stages *= 2) add(ways_of_stages(question, stages, tensor));
+    for (std::int64_t stages = 2; stages * tensor <= gpus; stages *= 2)
+      add(ways_of_stages(question, model, stages, tensor));
   return ways;
 }
 
@@ -72,8 +73,9 @@ MeshPart mesh_part(const MeshQuestion& question, Shard shard,
   if (question.run.gpu.empty())
     throw Error("--may needs one GPU", ErrorKind::usage).help("--gpu h100, or --gpu \"80 GB\"");
   MeshPart part;
-  plan_part(question, all_ways(question), shard, part, told);
-  const std::vector<MeshWay> contexts = ways_of_context(question);
+  const Model model = load_model(question.run);
+  plan_part(question, all_ways(question, model), shard, part, told);
+  const std::vector<MeshWay> contexts = ways_of_context(question, model);
   if (std::ranges::none_of(part.rows, fits)) {
     plan_part(question, contexts, shard, part, told);
     return part;

@@ -40,7 +40,7 @@ struct Place : OfferedPlace {
 class Search {
  public:
   Search(const OfferedQuestion& question, std::span<const Instance> instances, Shard shard)
-      : question_(question), is_part_(shard.count > 1) {
+      : question_(question), model_(load_model(question.run)), is_part_(shard.count > 1) {
     std::vector<OfferedPlace> all = offered_places(question, instances);
     offers_ = all.size();
     for (std::size_t i = shard.number; i < all.size(); i += shard.count) places_.push_back({std::move(all[i]), i, {}});
@@ -101,7 +101,7 @@ class Search {
     std::vector<std::pair<Place*, MeshWay>> tasks;
     for (Place& place : places_)
       if (!is_too_small(place))
-        for (MeshWay& way : ways_of_ranks(place.mesh)) tasks.emplace_back(&place, std::move(way));
+        for (MeshWay& way : ways_of_ranks(place.mesh, model_)) tasks.emplace_back(&place, std::move(way));
     std::vector<std::optional<PlannedWay>> rows(tasks.size());
     std::vector<std::optional<Error>> refused(tasks.size());
     run_on_workers(
@@ -157,15 +157,15 @@ class Search {
     double best = first == nullptr ? HUGE_VAL : *first->step_seconds;
     for (std::int64_t tensor = 1; tensor <= most_layers(place.mesh); tensor *= 2) {
       double layers = HUGE_VAL, piped = HUGE_VAL;
-      if (tensor > 1) (void)improves(place, ways_of_layers(place.mesh, tensor), layers);
+      if (tensor > 1) (void)improves(place, ways_of_layers(place.mesh, model_, tensor), layers);
       for (std::int64_t stages = 2; stages * tensor <= place.gpus; stages *= 2)
-        if (!improves(place, ways_of_stages(place.mesh, stages, tensor), piped)) break;
+        if (!improves(place, ways_of_stages(place.mesh, model_, stages, tensor), piped)) break;
       const double fastest = std::min(layers, piped);
       if (tensor > 1 && fastest < HUGE_VAL && fastest >= best) break;
       best = std::min(best, fastest);
     }
     double contexts = HUGE_VAL;
-    if (place.rows.empty()) (void)improves(place, ways_of_context(place.mesh), contexts);
+    if (place.rows.empty()) (void)improves(place, ways_of_context(place.mesh, model_), contexts);
   }
 
   OfferedMesh offered(const Place& place, const PlannedWay& row) const {
@@ -227,6 +227,7 @@ class Search {
   }
 
   const OfferedQuestion& question_;
+  const Model model_;
   std::vector<Place> places_;
   std::size_t offers_ = 0;  // all, of which places_ may be a part
   bool is_part_ = false;

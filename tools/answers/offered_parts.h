@@ -12,7 +12,8 @@ namespace gpuplan {
 /// way is listed: so it is known that no part is missing.
 std::vector<SweepRow> part_rows(const OfferedMeshes& part);
 /// Of the lines of all parts: what offered_meshes() says of all offers, where a part may keep a row whose first rank
-/// another part's beat. How many ways were planned is not known. Throws Error (usage) where every offer is refused.
+/// another part's beat. How many ways were planned is not known. Throws Error, with the file
+/// and the line, where every offer is refused, and for a row without a time or with a number that is none.
 OfferedMeshes joined_offers(const SweepLines& lines);
 
 }  // namespace gpuplan

@@ -209,6 +209,9 @@ void add_fit_command(CLI::App& app, int& exit_code) {
   command->get_option("--format")->type_name("table|json|csv|md|html");
   command->callback([options, command, &exit_code] {
     options->output.command = given_command(*command);
+    options->search = given_command(*command, [](const CLI::Option& option) {
+      return option.get_group() == "Output" || option.check_lname("shard");
+    });
     if (!options->join.empty()) refuse_beside_join(*command);
     // `fit --max-batch MODEL`: CLI11 takes the word behind a flag whose value may be left out.
     const bool is_number = std::ranges::all_of(options->max_batch, [](char c) { return c >= '0' && c <= '9'; });

@@ -14,11 +14,13 @@
 #include "tools/answers/offered_meshes_text.h"
 #include "tools/answers/offered_parts.h"
 #include "tools/answers/solve.h"
+#include "tools/commands/fit_changes_flags.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/several_gpus.h"
 #include "tools/options/words.h"
 #include "tools/process/progress_line.h"
 #include "tools/process/read_source.h"
+#include "tools/process/version.h"
 
 namespace gpuplan {
 namespace {
@@ -31,11 +33,10 @@ std::vector<std::string> names_of_gpus(const FitOptions& options) {
   return gpu_names();
 }
 
-// `points`: of the whole, where these are a part.
 std::string render_changes(std::span<const SweepRow> rows, const std::vector<std::string>& names, Format format,
-                           const TextStyle& style, std::optional<std::int64_t> points = std::nullopt) {
+                           const TextStyle& style) {
   switch (format) {
-    case Format::json: return sweep_json_lines(names, rows, points.value_or(static_cast<std::int64_t>(rows.size())));
+    case Format::json: return sweep_json_lines(names, rows, static_cast<std::int64_t>(rows.size()));
     case Format::csv: return sweep_csv_heading(names) + sweep_csv_lines(rows);
     case Format::md: return sweep_md(names, rows);
     case Format::html:
@@ -43,27 +44,6 @@ std::string render_changes(std::span<const SweepRow> rows, const std::vector<std
     case Format::table: break;
   }
   return sweep_text(names, rows, style);
-}
-
-// Prices and several GPUs are of the largest batch.
-void refuse_beside_changes(const std::string& asked, const FitOptions& options) {
-  const std::pair<const char*, bool> flags[] = {{"--gpus", !options.gpus.empty()},
-                                                {"--provider", !options.providers.empty()},
-                                                {"--region", !options.region.empty()},
-                                                {"--spot", options.spot},
-                                                {"--budget", !options.budget.empty()},
-                                                {"--samples", !options.samples.empty()},
-                                                {"--emit", !options.emit.empty()},
-                                                {"--prices", !options.prices.empty()},
-                                                {"--epochs", !options.epochs.empty()},
-                                                {"--zero", !options.zero.empty()},
-                                                {"--wrap", !options.wrap.empty()},
-                                                {"--ep", !options.experts.empty()},
-                                                {"--network", !options.network.empty()},
-                                                {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
-                                                {"--find-unused-parameters", options.find_unused}};
-  for (const auto& [flag, given] : flags)
-    if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
 }
 
 // Their rows are few.
@@ -74,23 +54,6 @@ OutputOptions without_page(OutputOptions output) {
 
 bool may(const FitOptions& options, const char* word) {
   return std::ranges::find(options.may, word) != options.may.end();
-}
-
-void refuse_with_mesh(const FitOptions& options) {
-  if (options.fsdp.find("version=1") != std::string::npos)
-    throw Error("--may mesh tries FSDP2, and --fsdp version=1 says FSDP1", ErrorKind::usage)
-        .help("leave out version=1");
-  if (options.run.save == "full" || options.run.save == "model")
-    throw Error("--save " + options.run.save + " is not planned with the --tp and --pp that --may mesh tries",
-                ErrorKind::usage)
-        .help("--save sharded, or plan one of its rows with --save " + options.run.save);
-  for (const std::string& word : options.may)
-    if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
-      throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)
-          .help("give the others as flags of the run");
-  if (options.gpus.empty())
-    throw Error("--may mesh needs a number of GPUs", ErrorKind::usage)
-        .help("--gpus 64, or --gpus any of what is rented");
 }
 
 // Those of a few lines, which are drawn as `text` says.
@@ -106,10 +69,15 @@ void write_rows(const OutputOptions& output, const std::vector<std::string>& nam
 }
 
 // A part of a search, in the order of its points.
-int write_part(const OutputOptions& output, const std::vector<std::string>& names, const std::vector<SweepRow>& rows,
+int write_part(const FitOptions& options, const std::vector<std::string>& names, const std::vector<SweepRow>& rows,
                std::int64_t points) {
+  const OutputOptions output = without_page(options.output);
+  const bool is_one = may(options, "mesh") && options.gpus.size() == 1;
+  const AskedSearch search = {std::string(kVersion), options.search, options.run.batch,
+                              is_one ? options.gpus.front() : "", options.network};
   const auto text = [&](Format format, const TextStyle& style) {
-    std::string drawn = render_changes(rows, names, format, style, points);
+    if (format == Format::json) return sweep_json_lines(names, rows, points, search);
+    std::string drawn = render_changes(rows, names, format, style);
     if (format == Format::table)
       drawn += "  a part, of " + format_count(points) + (points == 1 ? " point" : " points") +
                "; gpuplan fit --join puts parts in --format json together\n";
@@ -136,7 +104,7 @@ Shard shard_of(const FitOptions& options) { return options.shard.empty() ? Shard
 // --may mesh of what is offered: any number of GPUs, several, or of several kinds.
 int run_offered_meshes(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
-  (void)format_of(output);
+  (void)format_of(output);  // refused before the search, which may take minutes
   FitOptions market = options;
   market.fsdp.clear();  // of the ways
   OfferedQuestion question;
@@ -158,7 +126,7 @@ int run_offered_meshes(const FitOptions& options) {
     };
     meshes = offered_meshes(question, instances, told, shard_of(options));
   }
-  if (!options.shard.empty()) return write_part(output, offered_mesh_names(), part_rows(meshes), meshes.offers);
+  if (!options.shard.empty()) return write_part(options, offered_mesh_names(), part_rows(meshes), meshes.offers);
   return write_offers(output, meshes, &question.market, "--batch " + options.run.batch + " ");
 }
 
@@ -179,16 +147,16 @@ std::vector<SweepRow> rows_of_all(const FitOptions& options, bool shares) {
   });
 }
 
-int run_part(const FitOptions& options, const OutputOptions& output, bool shares) {
+int run_part(const FitOptions& options, bool shares) {
   if (!shares) {
     const CombinationPart part = combination_part({options.run, options.may}, shard_of(options));
-    return write_part(output, kNamesOfChanges, part.rows, part.points);
+    return write_part(options, kNamesOfChanges, part.rows, part.points);
   }
   ProgressLine progress(!options.output.quiet);
   const MeshPart part = mesh_part(question_of_mesh(options), shard_of(options), [&](std::size_t done, std::size_t all) {
     if (progress.due()) progress.show(std::to_string(done) + " of " + std::to_string(all) + " planned");
   });
-  return write_part(output, kNamesOfChanges, part.rows, part.points);
+  return write_part(options, kNamesOfChanges, part.rows, part.points);
 }
 
 // Of rows that are sorted; `asks_network`: times may be known with one.
@@ -197,6 +165,10 @@ std::string best_of(const std::vector<SweepRow>& rows, const std::string& best, 
   if (rows.front().figures->samples_per_second) return ", the fastest: " + best;
   return std::string(", the first of them: ") + best + "; times are not known" +
          (asks_network ? " (--network for more than one node)" : "");
+}
+
+std::string plan_words(const std::string& gpus) {
+  return "  each is a plan: gpuplan MODEL --gpus " + gpus + " with its flags\n";
 }
 
 // The fastest combination, and a few of those that are slower or do not fit.
@@ -223,6 +195,21 @@ int write_combinations(const OutputOptions& output, std::vector<SweepRow> rows, 
                  best_of(rows, best, asks_network) + "\n" + last_line);
   }
   return fitting > 0 ? 0 : 1;
+}
+
+// Files of --join.
+SweepLines read_parts(const std::vector<std::string>& files) {
+  std::vector<Source> parts;
+  for (const std::string& file : files) {
+    if (std::ranges::count(files, file) > 1)
+      throw Error("--join " + file + " is given more than once", ErrorKind::usage).help("give each part once");
+    parts.push_back(*read_file_source(file, kTraceLimit));
+  }
+  SweepLines lines = read_sweep_lines(parts);
+  if (!lines.search || (lines.names != offered_mesh_names() && lines.names != kNamesOfChanges))
+    throw Error("--join puts parts of fit --may together, and these are none")
+        .help("gpuplan fit --may ... --shard 1/16 --format json writes a part");
+  return lines;
 }
 
 }  // namespace
@@ -274,26 +261,29 @@ int run_may(const FitOptions& options) {
   if (!shares && !options.fsdp.empty()) throw Error("--fsdp is not for --may without mesh", ErrorKind::usage);
   if (!options.on.empty() || !options.solve.empty())
     throw Error("--may asks of one GPU: --gpu names it, without --on and --solve", ErrorKind::usage);
-  (void)format_of(output);
-  if (!options.shard.empty()) return run_part(options, output, shares);
-  return write_combinations(
-      output, rows_of_all(options, shares), shares && options.network.empty(),
-      shares ? "  each is a plan: gpuplan MODEL --gpus " + options.gpus.front() + " with its flags\n" : "");
+  (void)format_of(output);  // refused before the search
+  if (!options.shard.empty()) return run_part(options, shares);
+  return write_combinations(output, rows_of_all(options, shares), shares && options.network.empty(),
+                            shares ? plan_words(options.gpus.front()) : "");
 }
 
 int run_join(const FitOptions& options) {
   const OutputOptions output = without_page(options.output);
-  (void)format_of(output);
-  std::vector<Source> parts;
-  for (const std::string& file : options.join) parts.push_back(*read_file_source(file, kTraceLimit));
-  const SweepLines lines = read_sweep_lines(parts);
-  if (lines.names == offered_mesh_names()) return write_offers(output, joined_offers(lines), nullptr, "");
-  if (lines.names != kNamesOfChanges)
-    throw Error("--join puts parts of fit --may together, and these are of another sweep", ErrorKind::usage)
-        .help("the lines of a sweep's parts, sorted by their points, are the whole");
+  (void)format_of(output);  // refused before files are read
+  const SweepLines lines = read_parts(options.join);
+  const AskedSearch& search = *lines.search;
+  if (lines.names == offered_mesh_names())
+    return write_offers(output, joined_offers(lines), nullptr, "--batch " + search.batch + " ");
+  const auto again = std::ranges::adjacent_find(lines.rows, {}, &SweepRow::point);  // offers have several rows
+  if (again != lines.rows.end())
+    throw Error(lines.places[static_cast<std::size_t>(again - lines.rows.begin()) + 1] + " has point " +
+                std::to_string(again->point) + " again")
+        .help("a part has each of its points once");
   std::vector<SweepRow> rows = joined_meshes(lines.rows);
-  if (rows.empty()) throw Error(lines.rows.front().error, ErrorKind::usage);
-  return write_combinations(output, std::move(rows), false, "");
+  if (rows.empty()) throw Error(lines.places.front() + ": " + lines.rows.front().error);
+  const bool shares = !search.gpus.empty();
+  return write_combinations(output, std::move(rows), shares && search.network.empty(),
+                            shares ? plan_words(search.gpus) : "");
 }
 
 }  // namespace gpuplan

@@ -21,6 +21,7 @@ struct FitOptions {
   OutputOptions output;
   std::vector<std::string> on, providers, gpus, zero, may;
   std::vector<std::string> join;  // files of parts
+  std::string search;             // the command without --shard and what is of the output, by which parts are one
   std::string max_batch, region, budget, prices, emit, samples, epochs, network, wrap, fsdp, experts, solve, shard;
   bool spot = false, find_unused = false;
 

@@ -125,10 +125,10 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   command.add_flag("-v,--verbose", o.verbose, "Also prints phases and allocator statistics")->group(group);
 }
 
-std::string given_command(const CLI::App& command) {
+std::string given_command(const CLI::App& command, bool (*leaves_out)(const CLI::Option&)) {
   std::string words = "gpuplan " + command.get_name(), flags;
   for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0) continue;
+    if (option->count() == 0 || (leaves_out != nullptr && leaves_out(*option))) continue;
     if (option->get_positional() && option->get_lnames().empty()) {
       for (const std::string& value : option->results()) words += " " + shell_word(value);
       continue;

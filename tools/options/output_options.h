@@ -9,7 +9,8 @@
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace gpuplan {
 
@@ -46,8 +47,8 @@ struct OutputFile {
 void add_output_options(CLI::App& command, OutputOptions& options);
 /// Of a command whose text is always the same: --format, -o and --force.
 void add_file_options(CLI::App& command, OutputOptions& options);
-/// The command as it was given, for a shell, without what says where the result goes.
-std::string given_command(const CLI::App& command);
+/// The command as it was given, for a shell, without what says where the result goes and what `leaves_out` says.
+std::string given_command(const CLI::App& command, bool (*leaves_out)(const CLI::Option&) = nullptr);
 void add_layer_options(CLI::App& command, OutputOptions& options);
 
 /// Of standard output.

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/report/read_sweep.h"
 #include "estimator/report/sweep_table.h"
 #include "tools/answers/every_rank.h"
@@ -189,6 +190,57 @@ TEST_CASE("each way to share a step over what is rented is a plan of its flags")
     }
   }
   CHECK(numbers.size() > 1);
+}
+
+std::string refused_offer(SweepRow row) {
+  SweepLines lines;
+  lines.names = offered_mesh_names();
+  lines.rows = {std::move(row)};
+  lines.places = {"part: line 1"};
+  lines.points = 1;
+  try {
+    (void)joined_offers(lines);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "";
+}
+
+TEST_CASE("lines of offers without a time, or with a number that is none, are refused with their place") {
+  SweepRow row;
+  row.values = {"h100", "8", "1 x aws p5.48xlarge", "55.04", "", "--gpu h100 --gpus 8"};
+  row.figures.emplace().step_seconds = 1;
+  CHECK_EQ(refused_offer(row), "");
+  const auto with = [&](std::size_t value, const char* text) {
+    SweepRow other = row;
+    other.values[value] = text;
+    return refused_offer(other);
+  };
+  CHECK_EQ(with(1, "abc"), "part: line 1: gpus is \"abc\", which is no such number");
+  CHECK_EQ(with(1, "0"), "part: line 1: gpus is \"0\", which is no such number");
+  CHECK_EQ(with(3, ""), "part: line 1: usd_per_hour is \"\", which is no such number");
+  CHECK_EQ(with(3, "inf"), "part: line 1: usd_per_hour is \"inf\", which is no such number");
+  CHECK_EQ(with(2, "many x aws p5.48xlarge"),
+           "part: line 1: the number of instances is \"many\", which is no such number");
+  CHECK_EQ(with(2, "p5.48xlarge"),
+           "part: line 1: instances is \"p5.48xlarge\", which is not as \"8 x aws p5.48xlarge\"");
+  CHECK_EQ(with(2, ""), "");  // no instance has them
+  row.figures->step_seconds.reset();
+  CHECK_EQ(refused_offer(row), "part: line 1: step_seconds is missing");
+  row.figures.reset();
+  row.error = "a reason";
+  CHECK_EQ(refused_offer(row), "part: line 1: a reason");
+}
+
+TEST_CASE("sequence and loss parallelism are tried of models with a tensor plan only") {
+  MeshQuestion question = question_of("zoo:gpt2", "8", "64");
+  const Model gpt2 = load_model(question.run);
+  REQUIRE_FALSE(has_tensor_plan(gpt2));
+  for (const MeshWay& way : ways_of_layers(question, gpt2, 2)) CHECK_EQ(way.several.tensor, "2");
+  for (const MeshWay& way : ways_of_stages(question, gpt2, 2, 2)) CHECK_EQ(way.several.tensor, "2");
+  question.run.model = "zoo:llama3_8b";
+  for (const MeshWay& way : ways_of_stages(question, load_model(question.run), 2, 2))
+    CHECK_EQ(way.several.tensor, "2,sequence,loss");
 }
 
 TEST_CASE("a model is shared in the ways that there are for it") {

@@ -30,9 +30,12 @@ SweepRow planned_row(std::int64_t point) {
   return row;
 }
 
-Source part(const char* name, std::vector<SweepRow> rows, std::int64_t points, const char* flag = "changes") {
+const AskedSearch kSearch = {"0.1.0", "gpuplan fit zoo:gpt2 --gpus 8", "32", "8", ""};
+
+Source part(const char* name, std::vector<SweepRow> rows, std::int64_t points, const char* flag = "changes",
+            const AskedSearch& search = kSearch) {
   const std::vector<std::string> names = {flag};
-  return {name, sweep_json_lines(names, rows, points)};
+  return {name, sweep_json_lines(names, rows, points, search)};
 }
 
 std::string refused(const std::vector<Source>& parts) {
@@ -58,6 +61,10 @@ TEST_CASE("rows of parts are read as they were written") {
   CHECK_EQ(lines.rows[1].error, "refused");
   CHECK_FALSE(lines.rows[1].figures.has_value());
   CHECK_EQ(lines.rows[2].values, planned_row(2).values);
+  CHECK_EQ(lines.places, std::vector<std::string>{"a: line 1", "a: line 2", "b: line 1"});
+  CHECK(lines.search == kSearch);
+  const std::vector<Source> whole = {{"whole", sweep_json_lines(lines.names, lines.rows, 3)}};
+  CHECK_FALSE(read_sweep_lines(whole).search.has_value());
 }
 
 TEST_CASE("parts that are missing, given twice, or of another search are refused") {
@@ -68,6 +75,16 @@ TEST_CASE("parts that are missing, given twice, or of another search are refused
   CHECK_EQ(refused({first, part("other", {planned_row(1)}, 3)}), "other and first are not parts of one search");
   CHECK_EQ(refused({first, part("other", {planned_row(1)}, 2, "batch")}),
            "other and first are not parts of one search");
+  AskedSearch another = kSearch, newer = kSearch;
+  another.command = "gpuplan fit zoo:bert_large --gpus 8";
+  newer.version = "0.2.0";
+  for (const AskedSearch& search : {another, newer})
+    CHECK_EQ(refused({first, part("other", {planned_row(1)}, 2, "changes", search)}),
+             "other and first are not parts of one search");
+  SweepRow nothing;
+  nothing.point = 1;
+  nothing.values = {"--pp 2"};
+  CHECK_EQ(refused({first, part("other", {nothing}, 2)}), "other: line 1 has neither figures nor an error");
   CHECK_EQ(refused({first, {"notes", "one\n"}}), "notes: line 1 is no line of gpuplan.sweep/1");
   CHECK_EQ(refused({{"empty", ""}}), "there is no line in these files");
 }
