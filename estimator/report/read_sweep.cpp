@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "estimator/base/format.h"
@@ -17,24 +19,51 @@ constexpr const char* kWritesParts = "gpuplan fit --may ... --shard 1/16 --forma
 
 using ParsedLine = nlohmann::ordered_json;
 
+// Of a line, which then says where it is.
+struct BadLine : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Bytes and counts: whole numbers, which a double of 1e300 is not.
+std::int64_t whole_amount(const ParsedLine& value) {
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) ||
+      value.get<std::int64_t>() < 0)
+    throw BadLine("a size or a count is no whole number from 0 to 2^63 - 1");
+  return value.get<std::int64_t>();
+}
+
+// What is printed: a terminal obeys control characters.
+std::string printed_text(const ParsedLine& value) {
+  std::string text = value.get<std::string>();
+  if (std::ranges::any_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw BadLine("there is a control character in a text");
+  return text;
+}
+
 template <class T>
 std::optional<T> known(const ParsedLine& line, const char* key) {
   const ParsedLine& value = line.at(key);
-  return value.is_null() ? std::nullopt : std::optional(value.get<T>());
+  if (value.is_null()) return std::nullopt;
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    return whole_amount(value);
+  else if constexpr (std::is_same_v<T, std::string>)
+    return printed_text(value);
+  else
+    return value.get<T>();
 }
 
 SweepFigures figures_of(const ParsedLine& line) {
   SweepFigures f;
-  f.allocated_bytes = line.at("peak_allocated_bytes").get<std::int64_t>();
-  f.reserved_bytes = line.at("peak_reserved_bytes").get<std::int64_t>();
-  f.device_bytes = line.at("device_bytes").get<std::int64_t>();
+  f.allocated_bytes = whole_amount(line.at("peak_allocated_bytes"));
+  f.reserved_bytes = whole_amount(line.at("peak_reserved_bytes"));
+  f.device_bytes = whole_amount(line.at("device_bytes"));
   f.usable_bytes = known<std::int64_t>(line, "usable_bytes").value_or(0);
   f.limit_bytes = known<std::int64_t>(line, "limit_bytes").value_or(0);
   f.fits = known<bool>(line, "fits").value_or(true);
   f.runs = known<bool>(line, "runs").value_or(true);
-  f.retries = line.at("retries").get<std::int64_t>();
-  f.phase = line.at("phase").get<std::string>();
-  f.where = line.at("where").get<std::string>();
+  f.retries = whole_amount(line.at("retries"));
+  f.phase = printed_text(line.at("phase"));
+  f.where = printed_text(line.at("where"));
   f.step_flops = known<std::int64_t>(line, "step_flops");
   f.step_seconds = known<double>(line, "step_seconds");
   f.samples_per_second = known<double>(line, "samples_per_second");
@@ -47,7 +76,7 @@ SweepFigures figures_of(const ParsedLine& line) {
 std::optional<AskedSearch> search_of(const ParsedLine& line) {
   const auto found = line.find("search");
   if (found == line.end()) return std::nullopt;
-  const auto word = [&](const char* key) { return found->at(key).get<std::string>(); };
+  const auto word = [&](const char* key) { return printed_text(found->at(key)); };
   return AskedSearch{word("version"), word("command"), word("batch"), word("gpus"), word("network")};
 }
 
@@ -64,6 +93,8 @@ class LinesReader {
         take(part, place, ParsedLine::parse(line));
       } catch (const nlohmann::json::exception&) {
         throw Error(place + " is no line of gpuplan.sweep/1").help(kWritesParts);
+      } catch (const BadLine& bad) {
+        throw Error(place + ": " + bad.what()).help(kWritesParts);
       }
     }
   }
@@ -81,17 +112,18 @@ class LinesReader {
 
  private:
   void take(const Source& part, const std::string& place, const ParsedLine& line) {
+    if (printed_text(line.at("schema")) != "gpuplan.sweep/1") throw BadLine("the schema is not gpuplan.sweep/1");
     SweepRow row;
-    row.point = line.at("point").get<std::int64_t>();
+    row.point = whole_amount(line.at("point"));
     std::vector<std::string> names;
     for (const auto& [name, value] : line.at("over").items()) {
       names.push_back(name);
-      row.values.push_back(value.get<std::string>());
+      row.values.push_back(printed_text(value));
     }
     row.error = known<std::string>(line, "error").value_or("");
     if (!line.at("peak_allocated_bytes").is_null()) row.figures = figures_of(line);
     if (!row.figures && row.error.empty()) throw Error(place + " has neither figures nor an error").help(kWritesParts);
-    const auto points = line.at("points").get<std::int64_t>();
+    const auto points = whole_amount(line.at("points"));
     const std::optional<AskedSearch> search = search_of(line);
     if (read_.empty()) {
       lines_.names = names;
