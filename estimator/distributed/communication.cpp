@@ -238,10 +238,11 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       const bool shares = strategy.megatron.distributed_optimizer;
       Hidden hidden;
       if (strategy.megatron.overlaps_reductions) hidden = {Phase::backward, whole.last_bucket};
-      add(kGradientsRow, shares ? Collective::reduce_scatter : Collective::all_reduce, whole.gradients, hidden);
+      add(kGradientsRow, shares ? Collective::reduce_scatter : Collective::all_reduce, whole.gradients, hidden,
+          whole.buckets);
       hidden = {};
       if (strategy.megatron.overlaps_gathers) hidden = {Phase::forward, whole.first_gather};
-      if (shares) add("parameters", Collective::all_gather, whole.parameters, hidden);
+      if (shares) add("parameters", Collective::all_gather, whole.parameters, hidden, whole.buckets);
       break;
     }
     case DataParallel::ddp:
@@ -263,21 +264,24 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         copied.beside = Phase::backward;
         copied.alone_bytes = std::min(gradients, strategy.reduce_bucket_elements * type) * reductions;
       }
-      add(kGradientsRow, Collective::all_reduce, gradients * reductions, copied);  // it keeps a part of them only
+      // It keeps a part of them only. Parameters are gathered by one call (all_gather_into_tensor_dp_groups).
+      add(kGradientsRow, Collective::all_reduce, gradients * reductions, copied, buckets * reductions);
       add("parameters", Collective::all_gather, gradients);
       break;
     }
     case DataParallel::zero3: {
+      // A tensor a call: what a module has gathered makes room to prefetch as much (parameter_coordinator.h).
       const StageThree gathers = gathers_of(graph);
       const auto whole = [&](const Gathered& g, Phase beside, std::int64_t alone) {
         return Hidden{beside, alone * type * micro_batches, g.bytes * micro_batches, g.tensors * micro_batches};
       };
       add(kForwardGathersRow, Collective::all_gather, gathers.forward.bytes * micro_batches,
-          whole(gathers.forward, Phase::forward, kPrefetchedElements));
+          whole(gathers.forward, Phase::forward, kPrefetchedElements), gathers.forward.tensors * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, gathers.backward.bytes * micro_batches,
-          whole(gathers.backward, Phase::backward, 0));
+          whole(gathers.backward, Phase::backward, 0), gathers.backward.tensors * micro_batches);
       add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches,
-          whole(gathered_gradients(graph), Phase::backward, kReducedElements));
+          whole(gathered_gradients(graph), Phase::backward, kReducedElements),
+          (1 + gradients / (strategy.reduce_bucket_elements * type)) * micro_batches);
       add("parameters, small", Collective::all_gather, gathers.small.bytes);
       break;
     }
@@ -287,7 +291,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       const std::int64_t times = kept ? 1 : micro_batches;
       const GatherCounts gathers = counts != nullptr ? *counts : GatherCounts{times, times, times};
       const std::int64_t reductions = strategy.reduces_last ? 1 : micro_batches;
-      std::int64_t of_replicas = 0;
+      std::int64_t of_replicas = 0, calls_of_replicas = 0;  // one after each reduce-scatter
       for (const bool of_experts : {false, true}) {
         const UnitBytes sum = unit_bytes(graph, schedule, units, strategy, of_experts);
         const std::int64_t group = strategy.group(of_experts).ranks, apart = of_experts ? strategy.experts : 1;
@@ -308,8 +312,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         add_units(of_experts ? kGradientsOfExpertsRow : kGradientsRow, Collective::reduce_scatter,
                   sum.reduced * reductions, sum.units * reductions);
         of_replicas += sum.reduced / group * reductions;
+        calls_of_replicas += sum.units * reductions;
       }
-      add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce, of_replicas, {});
+      add_over(strategy.replicas, strategy.tensor * ranks, kReplicasRow, Collective::all_reduce, of_replicas, {},
+               calls_of_replicas);
       break;
     }
   }

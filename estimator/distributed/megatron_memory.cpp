@@ -243,7 +243,8 @@ MegatronBytes megatron_bytes(const Graph& graph, const Strategy& strategy) {
   const MegatronLayout layout = megatron_layout(graph, strategy);
   const std::int64_t size = gradient_size(graph, strategy);
   const std::int64_t last = layout.buckets.empty() ? 0 : layout.buckets.back().end - layout.buckets.back().begin;
-  return {layout.elements * size, layout.elements * parameter_size(graph), last * size, last * parameter_size(graph)};
+  return {layout.elements * size, layout.elements * parameter_size(graph), last * size, last * parameter_size(graph),
+          std::ssize(layout.buckets)};
 }
 
 }  // namespace gpuplan

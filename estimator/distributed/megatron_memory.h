@@ -35,6 +35,7 @@ StateBytes megatron_states(const Graph& graph, const Strategy& strategy, std::in
 /// What a step reduces and gathers, of all ranks: the buffers, and the bucket that is reduced last and gathered first.
 struct MegatronBytes {
   std::int64_t gradients = 0, parameters = 0, last_bucket = 0, first_gather = 0;
+  std::int64_t buckets = 0;
 };
 MegatronBytes megatron_bytes(const Graph& graph, const Strategy& strategy);
 

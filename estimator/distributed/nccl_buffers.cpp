@@ -80,8 +80,9 @@ void add_peers(const NcclGroup& group, const Gpu& gpu, const NcclFabric& fabric,
 NcclBuffers nccl_buffers(const NcclGroup& group, const Gpu& gpu, const NcclRelease& release) {
   NcclBuffers sum;
   if (group.ranks < 2) return sum;
-  const std::optional<NcclFabric> known = nccl_fabric(gpu, group.local_ranks > 1 ? group.local_ranks : group.ranks);
-  const NcclFabric fabric = known.value_or(NcclFabric{true, 240e9, 24});  // A100's, which is taken where none is named
+  const NcclFabric none_named{true, 240e9, 24}, unknown_pcie{false, 0, 2};  // an A100's; the fewest channels
+  const NcclFabric fabric =
+      nccl_fabric(gpu, group.span()).value_or(has_nvlink(gpu, group.span()) ? none_named : unknown_pcie);
   if (group.collectives) add_collectives(group, gpu, release, fabric, sum);
   if (group.peers > 0) add_peers(group, gpu, fabric, sum);
   if (!fabric.nvlink) sum.least = 0;  // through the host's memory

@@ -12,8 +12,12 @@ namespace gpuplan {
 struct NcclGroup {
   std::int64_t ranks = 1;
   std::int64_t local_ranks = 1;  // of them in a node
+  std::int64_t stride = 1;       // GPUs from one to the next
   std::int64_t peers = 0;        // that the rank sends to and receives from by themselves, and in all-to-alls
   bool collectives = true;       // all-reduces, gathers, reduce-scatters
+
+  // GPUs from the first of a node to its last, between which they need a link.
+  std::int64_t span() const { return ((local_ranks > 1 ? local_ranks : ranks) - 1) * stride + 1; }
 };
 
 /// Bytes: `planned` is what NCCL's defaults come to; `least` and `most` are bounds where it depends on what is not

@@ -11,7 +11,7 @@ namespace {
 // Of `ranks` that are `stride` apart in a job of nodes of `node` GPUs.
 NcclGroup group_of(std::int64_t ranks, std::int64_t stride, std::int64_t node) {
   const std::int64_t local = std::clamp<std::int64_t>(node / stride, 1, ranks);
-  return {.ranks = ranks, .local_ranks = (ranks - 1) * stride < node ? ranks : local};
+  return {.ranks = ranks, .local_ranks = (ranks - 1) * stride < node ? ranks : local, .stride = stride};
 }
 
 std::vector<NcclGroup> communicators(const Strategy& s) {
@@ -43,7 +43,7 @@ NcclBuffers nccl_buffers(const Strategy& strategy, const Gpu& gpu, PyTorchVersio
     const NcclBuffers one = nccl_buffers(group, gpu, nccl_of(pytorch));
     sum.least = checked_add(sum.least, one.least);
     sum.planned = checked_add(sum.planned, one.planned);
-    const bool reading = group.ranks > 1 && has_nvlink(gpu, group.ranks);
+    const bool reading = group.ranks > 1 && has_nvlink(gpu, group.span());
     sum.most = checked_add(sum.most, reading ? std::max(one.most, kMostNcclBytes) : one.most);
   }
   return sum;

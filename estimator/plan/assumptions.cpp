@@ -104,7 +104,7 @@ class Collector {
         "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
     if (nccl > 0)
       add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", by the rules of NCCL " +
-                      std::string(nccl_of(run_.pytorch).name) + "'s source for one node's links");
+                      std::string(nccl_of(run_.pytorch).name) + "'s source");
     if (strategy.is_deepspeed() && !by_definition(run_, strategy) && run_.precision == DType::fp16)
       add("deepspeed_overflow", "no step's gradients overflow; DeepSpeed skips the optimizer of those that do");
     if (strategy.flat && strategy.flat->prefetch != FlatSettings::Prefetch::before)

@@ -105,8 +105,9 @@ Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& ques
   Topology t;
   t.gpus_per_node = offer != nullptr ? whole_gpus(offer->instance) : question.strategy.gpus_per_node;
   const std::int64_t together = std::min(gpus, t.gpus_per_node);
-  t.within_node = offer != nullptr && offer->instance.interconnect == "pcie" ? pcie_link(gpu, offer->instance, together)
-                                                                             : link_within_node(gpu, together);
+  const bool bridged = offer == nullptr || offer->instance.interconnect != "pcie";
+  t.within_node = bridged ? link_within_node(gpu, together) : pcie_link(gpu, offer->instance, together);
+  if (bridged) t.within_pair = link_within_pair(gpu);
   std::optional<double> gbps = question.network_gbps;
   if (!gbps && offer != nullptr) gbps = offer->instance.network_gbps;
   if (gbps) t.between_nodes = network_link(*gbps);

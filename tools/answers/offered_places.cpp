@@ -48,10 +48,12 @@ OfferedPlace place_of(const OfferedQuestion& question, std::size_t kind, std::in
     if (node != 8 && gpus > std::min<std::int64_t>(node, 8)) several.gpus_per_node = std::to_string(node);
     if (!several.gpus_per_node.empty()) place.words += " --gpus-per-node " + several.gpus_per_node;
     const Gpu& gpu = question.gpus[kind];
-    const std::optional<Link> link = topology_of(gpu, offer ? &*offer : nullptr, question.market, gpus).within_node;
+    const Topology offered = topology_of(gpu, offer ? &*offer : nullptr, question.market, gpus);
+    const std::optional<Link>& link = offered.within_node;
     const std::optional<Link> assumed =
         link_within_node(gpu, std::min<std::int64_t>(gpus, several.gpus_per_node.empty() ? 8 : node));
-    if (node > 1 && link && (!assumed || link->bytes_per_second != assumed->bytes_per_second))
+    const bool unbridged = link_within_pair(gpu) && !offered.within_pair;
+    if (node > 1 && link && (!assumed || unbridged || link->bytes_per_second != assumed->bytes_per_second))
       several.link = number_text(link->bytes_per_second / 1e9);
     if (!several.link.empty()) place.words += " --link " + several.link;
     std::optional<double> gbps = question.market.network_gbps;

@@ -279,8 +279,12 @@ Topology topology_of(const SeveralGpusOptions& o, const std::optional<Gpu>& gpu)
   Topology t;
   t.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, t.gpus_per_node, 1, kMostGpus);
   const std::int64_t gpus = number_or("--gpus", o.gpus, 1, 1, kMostGpus);
-  if (gpu) t.within_node = link_within_node(*gpu, std::min(gpus, t.gpus_per_node));
-  if (!o.link.empty()) t.within_node = link_of("--link", o.link, "GB/s", 1e9);
+  if (!o.link.empty()) {
+    t.within_node = link_of("--link", o.link, "GB/s", 1e9);
+  } else if (gpu) {
+    t.within_node = link_within_node(*gpu, std::min(gpus, t.gpus_per_node));
+    t.within_pair = link_within_pair(*gpu);
+  }
   if (!o.network.empty()) {
     t.between_nodes = network_link(link_of("--network", o.network, "Gbit/s", 1e9 / 8).bytes_per_second * 8 / 1e9);
   }

@@ -60,6 +60,9 @@ TEST_CASE("NCCL's buffers have bounds, and are few where peers are reached throu
   CHECK_EQ(buffers_of("rtx4090", 8, 215).least, 0);
   CHECK_EQ(buffers_of("a100-pcie-80gb", 2, 215).planned, buffers_of("a100-80gb", 2, 215).planned);  // a bridge
   CHECK(buffers_of("a100-pcie-80gb", 4, 215).planned < 100 * kMiB);
+  Gpu unknown = *gpu_called("l4");
+  unknown.datasheet->pcie_gen.reset();
+  CHECK_EQ(nccl_buffers({.ranks = 2, .local_ranks = 2}, unknown, nccl_of(215)).planned, 2 * 12 * kMiB);
   CHECK_EQ(nccl_of(215).name, "2.30.7");
   CHECK_EQ(nccl_of(200).name, "2.14.3");
   CHECK_EQ(nccl_of(210).name, "2.27.5");

@@ -7,6 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/distributed/collectives.h"
 #include "estimator/distributed/ddp_buckets.h"
+#include "estimator/distributed/nccl_buffers.h"
 #include "estimator/distributed/pipeline.h"
 #include "estimator/distributed/shard_sizes.h"
 #include "estimator/distributed/zero_states.h"
@@ -173,9 +174,54 @@ TEST_CASE("links are as fast as NCCL's rings, and calls wait for each hop") {
   nodes.between_nodes = network_link(1600);
   const Link far = *link_of_group(nodes, 16);
   CHECK_EQ(far.nodes, 2);
-  // 30 hops, of which four are the network's.
+  // 30 hops, of which two are the network's, as ncclTopoTuneModel counts them since 2.23.
   CHECK(ring_seconds(Collective::all_reduce, 8, 16, far) ==
-        doctest::Approx((6.6 + 26 * 0.6 + 4 * 2.7) * 1e-6).epsilon(1e-3));
+        doctest::Approx((6.6 + 28 * 0.6 + 2 * 2.7) * 1e-6).epsilon(1e-3));
+  // With one rank a node, the Tree's 5 us.
+  CHECK(ring_seconds(Collective::all_reduce, 8, 2, *link_of_group(nodes, 2, 8)) ==
+        doctest::Approx((6.6 + 2 * 5.0) * 1e-6).epsilon(1e-3));
+  // LL carries 39 GB/s between two Intel nodes and 20.4 between more: 1 MB each, where it is the fastest.
+  CHECK_EQ(far.most_of_ll, 39e9);
+  CHECK_EQ(link_of_group(nodes, 24)->most_of_ll, 20.4e9);
+}
+
+TEST_CASE("a rate that is given within a node has no latency there, and keeps the network's") {
+  Topology nodes;
+  nodes.within_node = Link{370e9, 0};
+  nodes.between_nodes = network_link(3200);
+  const Link far = *link_of_group(nodes, 16);
+  CHECK(ring_seconds(Collective::all_reduce, 8, 16, far) == doctest::Approx((6.6 + 2 * 2.7) * 1e-6).epsilon(1e-3));
+  // 1 GB: Simple, whose 36.4 us are fewer than those of NVLink's 28 hops more.
+  const double given = ring_seconds(Collective::all_reduce, 1e9, 16, far);
+  CHECK(given == doctest::Approx(1.875 / 370 + 36.4e-6));
+  nodes.within_node = link_within_node(*gpu_called("h100"), 8);
+  CHECK(ring_seconds(Collective::all_reduce, 1e9, 16, *link_of_group(nodes, 16)) ==
+        doctest::Approx(given + 28 * 3.4e-6).epsilon(0.01));
+}
+
+TEST_CASE("LL's most and LL128 are those of the GPU's generation") {
+  const auto link = [](const char* gpu) { return *link_within_node(*gpu_called(gpu), 8); };
+  CHECK_EQ(link("v100-sxm2-32gb").most_of_ll, 39e9);
+  CHECK_EQ(link("h100").most_of_ll, 141e9);
+  CHECK_EQ(link("b200").most_of_ll, 282e9);
+  CHECK(link("v100-sxm2-32gb").has_ll128);
+  CHECK(!link("p100-sxm2").has_ll128);
+}
+
+TEST_CASE("a bridge joins two neighbours of a node of PCIe cards, for time and for memory") {
+  const Gpu card = *gpu_called("a100-pcie-80gb");
+  Topology node;
+  node.within_node = link_within_node(card, 8);
+  node.within_pair = link_within_pair(card);
+  CHECK_EQ(link_of_group(node, 2)->bytes_per_second, doctest::Approx(240e9));
+  CHECK_EQ(link_of_group(node, 2, 4)->bytes_per_second, doctest::Approx(24e9));
+  CHECK_EQ(link_of_group(node, 4)->bytes_per_second, doctest::Approx(24e9));
+  CHECK(!link_within_pair(*gpu_called("a100-80gb")));
+  const auto buffers = [&](std::int64_t stride) {
+    return nccl_buffers({.ranks = 2, .local_ranks = 2, .stride = stride}, card, nccl_of(215)).planned;
+  };
+  CHECK_EQ(buffers(1), std::int64_t{24} * 12 << 20);  // of 24 channels
+  CHECK_EQ(buffers(4), std::int64_t{4} * 12 << 20);   // of PCIe 4.0's four
 }
 
 }  // namespace gpuplan

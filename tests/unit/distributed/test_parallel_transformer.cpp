@@ -116,7 +116,7 @@ TEST_CASE("ranks that share a layer add up b s h in two bytes twice in its forwa
   TransformerRun run = gpt3_run();
   REQUIRE(run.ranks() == 8);
   REQUIRE(run.micro_batches() == 16);
-  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const Topology nodes{8, Link{300e9, 0}, std::nullopt, Link{200e9, 0}};
   // 32 samples a rank in all, 12 layers a stage, and on the first stage once for the words.
   constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
   const auto within = [&](std::int64_t stage) {
@@ -138,7 +138,7 @@ TEST_CASE("ranks that share a layer add up b s h in two bytes twice in its forwa
 
 TEST_CASE("stages send their neighbours activations and gradients, an eighth from each rank") {
   const TransformerRun run = gpt3_run();
-  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const Topology nodes{8, Link{300e9, 0}, std::nullopt, Link{200e9, 0}};
   constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
   const auto first = micro_batch_sends(kGpt3, run, 0, nodes), middle = micro_batch_sends(kGpt3, run, 1, nodes);
   CHECK(row_of(first, "PP activations").sent_bytes == kActivations / 8);
@@ -157,7 +157,7 @@ TEST_CASE("stages of one node send over its links, those of two over the network
   run.tensor = 2;
   run.gpus = 16;
   run.batch = 32;
-  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const Topology nodes{8, Link{300e9, 0}, std::nullopt, Link{200e9, 0}};
   const double part = 2.0 * 32 * 2048 * 12288 / 2;
   const auto seconds = [&](std::int64_t stage) {
     return *row_of(micro_batch_sends(kGpt3, run, stage, nodes), "PP activations").seconds;
@@ -167,7 +167,7 @@ TEST_CASE("stages of one node send over its links, those of two over the network
   CHECK(seconds(3) == doctest::Approx(part / 300e9 + part / 100e9));
   CHECK(seconds(4) == doctest::Approx(part / 300e9 + part / 100e9));
   CHECK(seconds(5) == doctest::Approx(2 * part / 300e9));
-  const Topology one_node{8, Link{300e9, 0}, std::nullopt};
+  const Topology one_node{8, Link{300e9, 0}, std::nullopt, std::nullopt};
   CHECK(row_of(micro_batch_sends(kGpt3, run, 2, one_node), "PP activations").seconds.has_value());
   CHECK_FALSE(row_of(micro_batch_sends(kGpt3, run, 3, one_node), "PP activations").seconds.has_value());
   // The first and the last stage's two GPUs share a node's network, half each.
@@ -177,7 +177,7 @@ TEST_CASE("stages of one node send over its links, those of two over the network
 
 TEST_CASE("gradients are reduced in fp32, with a shared optimizer in parts that parameters follow") {
   TransformerRun run = gpt3_run();
-  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const Topology nodes{8, Link{300e9, 0}, std::nullopt, Link{200e9, 0}};
   const std::int64_t parameters = stage_parameters(kGpt3, 8, 8, 0);
   auto rows = step_sends(kGpt3, run, 0, nodes);
   REQUIRE(rows.size() == 2);
@@ -206,7 +206,7 @@ TEST_CASE("stages of equal length idle (p - 1) / m of their time, and rows sum t
   run.pipeline = 4;
   run.gpus = 4;
   run.recompute = RecomputeMode::none;
-  const Topology fast{8, Link{1e30, 0}, std::nullopt};
+  const Topology fast{8, Link{1e30, 0}, std::nullopt, std::nullopt};
   const auto time = transformer_time(model, run, gpu, fast);
   REQUIRE(time);
   CHECK(time->pace == 3);
@@ -224,7 +224,7 @@ TEST_CASE("stages of equal length idle (p - 1) / m of their time, and rows sum t
   // With everything: the rows of the time are the step.
   const TimeModel constants;
   const GpuSpeed a100 = gpu_speed(measured_gpu("a100-80gb"), DType::bf16, constants).value();
-  const auto t = transformer_time(kGpt3, gpt3_run(), a100, Topology{8, Link{300e9, 0}, Link{200e9, 0}});
+  const auto t = transformer_time(kGpt3, gpt3_run(), a100, Topology{8, Link{300e9, 0}, std::nullopt, Link{200e9, 0}});
   REQUIRE(t);
   CHECK(t->products + t->element_wise + t->head + t->host + t->sends + t->idle + t->after + t->optimizer ==
         doctest::Approx(t->step));
@@ -254,7 +254,7 @@ TEST_CASE("Megatron-LM's ten rows are met within 20 %, GPT 1.7B on 32 A100s to 1
   const TimeModel model;
   const GpuSpeed gpu = gpu_speed(measured_gpu("a100-80gb"), DType::bf16, model).value();
   // Section 5: eight GPUs a node with NVLink, 300 GB/s in one direction, and eight adapters of 200 Gbit/s.
-  const Topology nodes{8, Link{300e9, 0}, Link{8 * 25e9, 0}};
+  const Topology nodes{8, Link{300e9, 0}, std::nullopt, Link{8 * 25e9, 0}};
   std::ifstream file(GPUPLAN_SOURCE_DIR "/tests/facts/megatron_sc21.csv");
   std::string line;
   int rows = 0;
