@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/nccl_fabric.h"
 
 namespace gpuplan {
 namespace {

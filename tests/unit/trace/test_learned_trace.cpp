@@ -302,7 +302,7 @@ TEST_CASE("a trace says which rank of several it is of") {
   const std::string rest =
       "context: 5\nrun: batch=4 requested=1 allocated=2 reserved=3\noutside: 0\n= 0 build\nend 0\n";
   const auto of = [&](const std::string& line) { return refusal(start + line + rest); };
-  const LearnedTrace trace = read_learned_trace(Source("t.trace", start + "rank: 5 of 8\n" + rest));
+  const LearnedTrace trace = read_learned_trace(Source{"t.trace", start + "rank: 5 of 8\n" + rest});
   CHECK(trace.rank == 5);
   CHECK(trace.world == 8);
   CHECK(write_learned_trace(trace).find("\nrank: 5 of 8\n") != std::string::npos);
