@@ -91,14 +91,13 @@ class OwnLoop:
         self.tokens.zero_()  # a simulated GPU takes kernels of Triton to write whatever they are given
         parts = self.tokens.chunk(self.loop.micro_batches)
         for number, part in enumerate(parts, 1):
-            waits = without_reduction(self.bare, self.sharing, number == len(parts))
             on_host = torch.autograd.graph.save_on_cpu(pin_memory=True) if self.own.save_on_cpu else contextlib.nullcontext()
-            with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host, self.products(), waits:
-                out = self.outputs_of(part)
-                loss = out.loss
-            if self.loop.micro_batches > 1:
-                loss = loss / self.loop.micro_batches
             with without_reduction(self.bare, self.sharing, number == len(parts)):
+                with torch.autocast("cuda", TYPES[self.loop.amp]) if self.loop.amp else contextlib.nullcontext(), on_host, self.products():
+                    out = self.outputs_of(part)
+                    loss = out.loss
+                if self.loop.micro_batches > 1:
+                    loss = loss / self.loop.micro_batches
                 self.scaler.scale(loss).backward()
             del out, loss
         self.scaler.step(self.optimizer)
