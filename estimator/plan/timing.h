@@ -75,6 +75,7 @@ struct RankTime {
   std::vector<double> exposed;  // seconds, one a row of communication
   double copy_seconds = 0;      // into the collectives' buffers and out of them
   double alone_seconds = 0;     // a step of the rank's batch on one GPU that has everything to itself
+  double slower = 1;            // the step is that of the slowest of the GPUs, which computes so many times as long
   /// Of so many GPUs' throughput, the share that is left: 1 is perfect. More than 1 where sharing the optimizer's work
   /// saves more than sending costs.
   double efficiency() const { return step.seconds() > 0 ? alone_seconds / step.seconds() : 0; }

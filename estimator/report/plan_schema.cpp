@@ -56,7 +56,7 @@ std::string plan_json_schema() {
     parallel?:{data:none|ddp|zero1|zero2|zero3|fsdp|megatron bytes:{parameters gradients optimizer_state:integer}
       every_rank:{first last ranks allocated_bytes reserved_bytes device_bytes:integer}[]
       communication:{what collective:string microseconds exposed_microseconds:integer? bytes sent_bytes:integer}[]
-      time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency copy_seconds:number}?
+      time:{step_seconds one_gpu_seconds samples_per_second scaling_efficiency slowest_gpu copy_seconds:number}?
       pipeline:{schedule:gpipe|1f1b|interleaved1f1b|loopedbfs|interleavedzerobubble|zbvzerobubble|dualpipev held:{stage first_block blocks:integer}[]
         stages stage first_block blocks all_blocks micro_batches_in_flight:integer returns_outputs:boolean}?
       differing_ranks compared_ranks:integer

@@ -33,7 +33,7 @@ class GpusScreen : public StyledScreen {
              " of optimizer state" + (s.offloads ? dot() + "on the host" : "");
     out += "\n";
     if (rank_.nccl.planned > 0) out += nccl();
-    return out + scales() + sends() + every_rank();
+    return out + scales() + slowest() + sends() + every_rank();
   }
 
  private:
@@ -213,6 +213,12 @@ class GpusScreen : public StyledScreen {
     return together + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
            "one GPU alone takes " + format_seconds(time.alone_seconds) + " for the same batch per GPU" +
            (time.efficiency() > 1 ? " and the whole optimizer step" : "") + "\n";
+  }
+
+  std::string slowest() const {
+    if (!rank_.time || rank_.time->slower <= 1) return "";
+    return "  slowest  of " + format_count(rank_.strategy.gpus) + " GPUs, which the others wait for, computes " +
+           format_figure(100 * (rank_.time->slower - 1)) + " % longer than one alone, assumed\n";
   }
 
   std::string sends() const {

@@ -18,6 +18,7 @@ Json scaling_json(const Report& report) {
           {"one_gpu_seconds", rounded(rank.time->alone_seconds, 1e9)},
           {"samples_per_second", rounded(samples / rank.time->step.seconds(), 1e3)},
           {"scaling_efficiency", rounded(rank.time->efficiency(), 1e4)},
+          {"slowest_gpu", rounded(rank.time->slower, 1e4)},
           {"copy_seconds", rounded(rank.time->copy_seconds, 1e9)}};
 }
 

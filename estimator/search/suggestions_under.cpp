@@ -14,8 +14,8 @@ namespace {
 
 class SuggestionSearch {
  public:
-  SuggestionSearch(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Ceiling& ceiling)
-      : model_(model), catalog_(catalog), run_(run), gpu_(gpu), ceiling_(ceiling) {}
+  SuggestionSearch(const RunConfig& run, const Gpu* gpu, const Ceiling& ceiling)
+      : run_(run), gpu_(gpu), ceiling_(ceiling) {}
 
   std::vector<SuggestionUnder> found() {
     smaller_batch();
@@ -34,7 +34,7 @@ class SuggestionSearch {
   // Nothing where it cannot be run at all.
   std::optional<std::int64_t> amount_of(const RunConfig& run) const {
     try {
-      return ceiling_.amount(plan(model_, catalog_, run, gpu_));
+      return ceiling_.amount(run);
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -49,11 +49,12 @@ class SuggestionSearch {
   // What a step takes grows with the batch, so halving the interval finds it.
   void smaller_batch() {
     RunConfig run = run_;
-    std::int64_t under = 0, above = run_.batch / run_.micro_batches;
+    const std::int64_t unit = run_.micro_batches * ceiling_.ranks;
+    std::int64_t under = 0, above = run_.batch / unit;
     std::optional<std::int64_t> amount;
     while (above - under > 1) {
       const std::int64_t samples = under + (above - under) / 2;
-      run.batch = samples * run_.micro_batches;
+      run.batch = samples * unit;
       const std::optional<std::int64_t> needed = amount_of(run);
       if (needed && *needed <= ceiling_.most) {
         under = samples;
@@ -62,7 +63,7 @@ class SuggestionSearch {
         above = samples;
       }
     }
-    add("--batch " + std::to_string(under * run_.micro_batches), amount);
+    add("--batch " + std::to_string(under * unit), amount);
   }
 
   void more_micro_batches() {
@@ -75,8 +76,6 @@ class SuggestionSearch {
       if (add("--micro-batches " + std::to_string(run.micro_batches), amount_of(run))) return;
   }
 
-  const Model& model_;
-  Catalog catalog_;
   const RunConfig& run_;
   const Gpu* gpu_;
   const Ceiling& ceiling_;
@@ -85,10 +84,10 @@ class SuggestionSearch {
 
 }  // namespace
 
-std::vector<SuggestionUnder> suggestions_under(const Model& model, Catalog catalog, const RunConfig& run,
-                                               const Gpu* gpu, const Ceiling& ceiling) {
+std::vector<SuggestionUnder> suggestions_under(const Model& model, const RunConfig& run, const Gpu* gpu,
+                                               const Ceiling& ceiling) {
   if (!may_search(model, run)) return {};
-  return SuggestionSearch(model, catalog, run, gpu, ceiling).found();
+  return SuggestionSearch(run, gpu, ceiling).found();
 }
 
 }  // namespace gpuplan

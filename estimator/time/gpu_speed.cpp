@@ -48,6 +48,7 @@ std::optional<GpuSpeed> gpu_speed(const Gpu& gpu, DType type, const TimeModel& m
   speed.peak_flops = product_rate(type, false, *on).flops;
   speed.host = {model.host_product,   model.host_norm,     model.host_other,
                 model.host_recording, model.host_backward, model.host_parameter};
+  speed.clock_spread = model.clock_spread;
   return speed;
 }
 

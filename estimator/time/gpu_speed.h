@@ -23,6 +23,7 @@ struct GpuSpeed {
   double bytes_per_second = 0;  // that memory achieves
   double peak_flops = 0;        // a second, of such products
   HostCalls host = {};
+  double clock_spread = 0;  // TimeModel's
 };
 
 /// By the GPU's measurements where it has some, else by the time model, in `type`. Nothing where the GPU's peaks are

@@ -125,7 +125,7 @@ ProductRate product_rate(const Work& work, bool tf32, const Processor& on) {
 
 OperationTime operation_time(const Primitive& what, const Work& work, const Processor& on) {
   OperationTime time;
-  time.compute_seconds = std::visit(ComputeSeconds{work, on}, what);
+  time.compute_seconds = on.model.slower * std::visit(ComputeSeconds{work, on}, what);
   time.memory_seconds = traffic(what, work, on.model) / achieved_bandwidth(work.bytes, on);
   time.seconds = std::max(time.compute_seconds, time.memory_seconds) +
                  static_cast<double>(cost(what).kernels) * kernel_seconds(on);

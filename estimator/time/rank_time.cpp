@@ -9,6 +9,7 @@
 #include "estimator/time/measured_time.h"
 #include "estimator/time/operation_time.h"
 #include "estimator/time/queue.h"
+#include "estimator/time/slowest_gpu.h"
 #include "estimator/time/step_time.h"
 
 namespace gpuplan {
@@ -134,7 +135,9 @@ std::optional<RankTime> rank_time(const RankStep& step, std::span<const Communic
     return std::nullopt;
   const Schedule& schedule = step.schedule();
   const SteppedShare share = stepped_by(step.graph, schedule, step.run, step.strategy);
-  auto own = timed_step(step, step_update(share.graph, share.schedule, step.optimizer), copy, constants);
+  TimeModel slowest = constants;
+  slowest.slower = slowest_of(step.strategy.gpus, constants.clock_spread);
+  auto own = timed_step(step, step_update(share.graph, share.schedule, step.optimizer), copy, slowest);
   const OptimizerWork whole = optimizer_work(step.graph, schedule, step.run, step.gpu);
   const auto alone = timed_step(step, step_update(step.graph, schedule, whole), copy, constants);
   if (!own || !alone) return std::nullopt;
@@ -151,7 +154,9 @@ std::optional<RankTime> rank_time(const RankStep& step, std::span<const Communic
     overlap.earlier = sent(false);
     overlap.earlier_times = step.run.micro_batches - 1;
   }
-  return rank_time(rows, own->time, alone->time.seconds(), overlap);
+  RankTime time = rank_time(rows, own->time, alone->time.seconds(), overlap);
+  time.slower = slowest.slower;
+  return time;
 }
 
 }  // namespace gpuplan

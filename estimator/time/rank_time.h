@@ -43,7 +43,8 @@ RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, 
 
 /// How long `step`, which has its calls, takes its rank. Nothing where why_no_time() says something or a row's link is
 /// not known. ZeRO-2 and 3 step 1 / n of everything. Copies into the collectives' buffers and out of them are in it;
-/// under DDP and FSDP2 each costs the host a node of backward.
+/// under DDP and FSDP2 each costs the host a node of backward. All GPUs wait for the slowest of them, which is the one
+/// that is timed (slowest_gpu.h).
 std::optional<RankTime> rank_time(const RankStep& step, std::span<const CommunicationRow> rows, HostCopy copy,
                                   const TimeModel& constants = {});
 

@@ -62,6 +62,12 @@ struct TimeModel {
   double host_recording = 2.1, host_backward = 8e-6, host_parameter = 77e-6;
   double host_optimizer_kernel = 10e-6;  // to prepare and launch one kernel of an optimizer
 
+  // The standard deviation, over GPUs of one kind, of the time that a kernel takes which the clock limits: a share.
+  // SGEMM on 392 V100s of TACC's Longhorn, from the quartiles of each GPU's median; ResNet-50 on 219 A100s of 40 GB
+  // says 0.021, kernels that the memory limits 0.001 (tests/times/gpu_spread.csv, with their source).
+  double clock_spread = 0.017;
+  double slower = 1;  // so many times as long kernels compute on the GPU that is timed: the slowest of several
+
   double pageable_bytes = 2.4e9;  // a second from memory that is not pinned
   double link = 0.8;              // share of the host link's rate from pinned memory
 };

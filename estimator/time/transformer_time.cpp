@@ -5,6 +5,7 @@
 #include "estimator/distributed/pipeline.h"
 #include "estimator/distributed/stage_sends.h"
 #include "estimator/time/layer_times.h"
+#include "estimator/time/slowest_gpu.h"
 
 namespace gpuplan {
 namespace {
@@ -82,7 +83,10 @@ std::optional<TransformerTime> time_of(const Transformer& model, const Transform
 
 std::optional<TransformerTime> transformer_time(const Transformer& model, const TransformerRun& run,
                                                 const GpuSpeed& gpu, const Topology& topology) {
-  std::optional<TransformerTime> time = time_of(model, run, gpu, topology);
+  GpuSpeed slowest = gpu;
+  slowest.product = [&gpu, slower = slowest_of(run.gpus, gpu.clock_spread)](
+                        double batch, double m, double n, double k) { return slower * gpu.product(batch, m, n, k); };
+  std::optional<TransformerTime> time = time_of(model, run, slowest, topology);
   TransformerRun alone = run;
   alone.tensor = alone.pipeline = alone.gpus = 1;
   const std::optional<TransformerTime> one = time_of(model, alone, gpu, topology);

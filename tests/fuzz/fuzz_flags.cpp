@@ -79,7 +79,7 @@ void plan_with(const RunOptions& run) {
 }
 
 void check_with(const Flags& flags) {
-  const Budget budget = one_off_budget(flags.run, flags.limits);
+  const Budget budget = one_off_budget(flags.run, {}, flags.limits);
   CheckPlanner planner(std::nullopt, nullptr, 20'000, false);
   for (const Check& check : budget.checks)
     if (planner.run(check).crashed) std::abort();

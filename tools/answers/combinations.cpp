@@ -107,14 +107,9 @@ std::vector<RunOptions> runs_of(const CombinationQuestion& question, const std::
 }
 
 std::vector<Known> wanted_changes(const std::vector<std::string>& words) {
-  const std::vector<Known> all = known_changes();
-  const std::vector<std::string> names = combined_words();
-  for (const std::string& word : words)
-    if (std::ranges::find(names, word) == names.end())
-      throw Error("--may expects " + joined(names) + ", not \"" + word + "\"" + did_you_mean(word, names),
-                  ErrorKind::usage);
+  refuse_unknown_changes(words);
   std::vector<Known> wanted;
-  for (const Known& known : all)
+  for (const Known& known : known_changes())
     if (std::ranges::find(words, known.word) != words.end()) wanted.push_back(known);
   return wanted;
 }
@@ -125,6 +120,15 @@ std::vector<std::string> combined_words() {
   std::vector<std::string> words;
   for (const Known& known : known_changes()) words.push_back(known.word);
   return words;
+}
+
+void refuse_unknown_changes(const std::vector<std::string>& words) {
+  std::vector<std::string> names = combined_words();
+  names.emplace_back("mesh");
+  for (const std::string& word : words)
+    if (std::ranges::find(names, word) == names.end())
+      throw Error("--may expects " + joined(names) + ", not \"" + word + "\"" + did_you_mean(word, names),
+                  ErrorKind::usage);
 }
 
 CombinationPart combination_part(const CombinationQuestion& question, Shard shard) {

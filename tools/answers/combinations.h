@@ -14,6 +14,9 @@ namespace gpuplan {
 /// The words that --may takes.
 std::vector<std::string> combined_words();
 
+/// Throws Error (usage) for a word that --may does not take.
+void refuse_unknown_changes(const std::vector<std::string>& words);
+
 struct CombinationQuestion {
   RunOptions run;                  // --gpu names the GPU
   std::vector<std::string> words;  // of combined_words()

@@ -80,7 +80,7 @@ void tell_causes(const CheckCauses& causes, const CheckSide& head, const CheckSi
       return causes.models->amount({made.begin() + static_cast<std::ptrdiff_t>(causes.settings), made.end()},
                                    variables_of(options), [&](const Model& model) {
                                      planning.model = model;
-                                     return plans.figure(planning);
+                                     return plans.figure(planning, check);
                                    });
     } catch (const Error&) {
       return std::nullopt;

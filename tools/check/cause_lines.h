@@ -21,10 +21,11 @@ struct CheckCauses {
 /// Both sides are planned; what the base's model extends is read. Throws Error.
 CheckCauses check_causes(const CheckSide& head, const CheckSide& base);
 
-/// How a check is planned, its model left out; what an assertion's figure is in a plan of it. Both may throw Error.
+/// How a check is planned, its model left out; what an assertion's figure is in a plan of it, as the check shares it.
+/// Both may throw Error.
 struct OtherPlans {
   std::function<Planning(const Check&)> prepare;
-  std::function<std::int64_t(const Planning&)> figure;
+  std::function<std::int64_t(const Planning&, const Check&)> figure;
 };
 /// Plans each cause by itself, and tells them in `result`: those first that take `broken` furthest over its limit. In
 /// the order of the files where there is one only, or more than a check should take the time for.

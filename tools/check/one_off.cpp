@@ -57,7 +57,7 @@ std::string margin_line(const RunOptions& run, const LimitOptions& limits) {
 }  // namespace
 
 // Limits are read where gpuplan.yaml's are, out of a file that is made for them.
-Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
+Budget one_off_budget(const RunOptions& run, const SeveralGpusOptions& several, const LimitOptions& limits) {
   std::string budget, fits, growth;
   for (const auto& [name, text] : given(limits)) {
     if (name == "fits")
@@ -75,7 +75,10 @@ Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
                  (budget.empty() ? "" : "    budget:\n" + budget);
   try {
     Budget one = read_budget(source, run_keys());
-    for (Check& check : one.checks) check.settings = settings_of(run);
+    for (Check& check : one.checks) {
+      check.settings = settings_of(run);
+      for (Setting& setting : settings_of(several)) check.settings.push_back(std::move(setting));
+    }
     return one;
   } catch (const Error& error) {
     throw Error(error.message(), ErrorKind::usage);

@@ -6,6 +6,7 @@
 
 #include "estimator/budget/budget.h"
 #include "tools/options/run_options.h"
+#include "tools/options/several_gpus.h"
 
 namespace gpuplan {
 
@@ -18,6 +19,6 @@ struct LimitOptions {
 
 /// The check, with a text of its limits as its source, which marks point into. Throws Error (usage), for a --margin
 /// without --fits, too.
-Budget one_off_budget(const RunOptions& run, const LimitOptions& limits);
+Budget one_off_budget(const RunOptions& run, const SeveralGpusOptions& several, const LimitOptions& limits);
 
 }  // namespace gpuplan

@@ -21,6 +21,7 @@
 #include "tools/check/price.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
+#include "tools/check/side_plan.h"
 #include "tools/options/commit_model.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/words.h"
@@ -35,20 +36,6 @@ SourceMark gpu_mark(const Check& check) {
   return check.mark;
 }
 
-std::string run_words(const RunConfig& run) {
-  std::string words =
-      std::string(name_of(run.mode)) + ", batch " + format_count(run.batch) + ", " + precision_words(run);
-  if (run.mode == Mode::train) words += ", " + std::string(name_of(run.optimizer));
-  for (const std::string& extra : extra_words(run)) words += ", " + extra;
-  return words;
-}
-
-std::string peak_place(const Report& report) {
-  const std::string& of = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
-  std::string place(name_of(report.peak.phase));
-  return of.empty() || of == place ? place : place + " of " + of;
-}
-
 bool limits(const Check& check, Figure figure) {
   return std::ranges::any_of(check.limits, [&](const Threshold& t) { return t.figure == figure; }) ||
          std::ranges::any_of(check.growth, [&](const Growth& g) { return g.figure == figure; });
@@ -61,36 +48,6 @@ decltype(SpecOptions::open) within(const std::filesystem::path& top, decltype(Sp
     if (!in_zoo) refuse_outside(std::filesystem::path(relative_to).parent_path() / std::filesystem::path(name), top);
     return open(name, relative_to);
   };
-}
-
-// What an assertion is about, in another plan. A cost is the price of the same GPU: not planned.
-std::int64_t figure_of(const Assertion& a, const Planning& planning, const Gpu* fits) {
-  if (fits != nullptr) return device_bytes(make_plan(planning.model, make_catalog(), planning.run, fits));
-  const Report report = make_report(planning);
-  FigureValues figures = figure_values(report);
-  if (!a.pattern.empty()) {
-    figures = {};
-    for (const ModuleFigures& module : matching_modules(report, a.pattern))
-      if (module.path == a.subject) figures = module.figures;
-  }
-  if (!figures[a.figure]) throw Error(std::string(name_of(a.figure)) + " is not known");
-  return *figures[a.figure];
-}
-
-// Of several GPUs that of the rank that needs the most, or of the one that is named.
-PlannedReport planned_of(const Planning& planning, const CheckSide& side) {
-  if (!side.strategy) return make_planned(planning);
-  const Topology topology = topology_of(side.check, planning.gpu);
-  const bool one = std::ranges::any_of(side.check.settings, [](const Setting& s) { return s.key == "rank"; });
-  return one ? make_planned(planning, *side.strategy, topology) : plan_worst_rank(planning, *side.strategy, topology);
-}
-
-std::int64_t device_bytes_on(const CheckSide& side, const Gpu& gpu) {
-  if (!side.strategy) return device_bytes(make_plan(side.planning.model, make_catalog(), side.planning.run, &gpu));
-  Planning planning = side.planning;
-  planning.gpu = gpu;
-  planning.gpu_is_limit = false;
-  return *figure_values(planned_of(planning, side).report)[Figure::device];
 }
 
 void set_error(const Error& error, CheckResult& result) {
@@ -128,10 +85,8 @@ CheckResult CheckPlanner::run(const Check& check) {
     result.assertions =
         judge(judged, head.measured, base ? &base->measured : nullptr, plan_fits(check, head, base ? &*base : nullptr));
     result.state = state_of(check, result.assertions, today_);
-    const bool of_one_gpu = !head.strategy && !(base && base->strategy);
-    if (result.state != State::ok && base && base->planned && head.planned && of_one_gpu)
-      add_causes(head, *base, result);
-    if (result.state == State::fail && head.planned && of_one_gpu) explain(head, result);
+    if (result.state != State::ok && base && base->planned && head.planned) add_causes(head, *base, result);
+    if (result.state == State::fail && head.planned) explain(head, result);
   } catch (const Error& error) {
     // A base that the clone lacks, or a model that Git LFS has not fetched, is no verdict on anything.
     if (error.kind() == ErrorKind::environment) throw;
@@ -328,9 +283,15 @@ void CheckPlanner::add_causes(const CheckSide& head, const CheckSide& base, Chec
   }
   const Assertion& broken = *lead(result);
   const std::optional<Gpu> fits = gpu_of_fits(broken, result.check);
-  const OtherPlans plans{
-      .prepare = [&](const Check& check) { return prepare(check, options_of(check)); },
-      .figure = [&](const Planning& planning) { return figure_of(broken, planning, fits ? &*fits : nullptr); }};
+  const OtherPlans plans{.prepare = [&](const Check& check) { return prepare(check, options_of(check)); },
+                         .figure =
+                             [&](const Planning& planning, const Check& check) {
+                               CheckSide side;
+                               side.check = check;
+                               side.planning = planning;
+                               side.strategy = strategy_of(check);
+                               return figure_of(broken, side, fits ? &*fits : nullptr);
+                             }};
   tell_causes(causes, head, base, broken, plans, result);
 }
 
@@ -340,12 +301,18 @@ void CheckPlanner::explain(const CheckSide& head, CheckResult& result) {
   const bool above = broken.kind == Assertion::Kind::max || broken.kind == Assertion::Kind::growth ||
                      broken.kind == Assertion::Kind::fits;
   if (!above || unit_of(broken.figure) != Unit::bytes) return;
-  const Ceiling ceiling{.amount = [&](const Report& r) { return *figure_values(r)[broken.figure]; },
-                        .most = broken.limit};
   std::optional<Gpu> gpu = gpu_of_fits(broken, result.check);
   if (!gpu) gpu = head.planning.gpu;
-  for (SuggestionUnder& way :
-       suggestions_under(head.planning.model, make_catalog(), head.planning.run, gpu ? &*gpu : nullptr, ceiling))
+  Planning planning = head.planning;
+  planning.gpu = gpu;
+  const Ceiling ceiling{.amount =
+                            [&](const RunConfig& run) {
+                              planning.run = run;
+                              return *figure_values(planned_of(planning, head).report)[broken.figure];
+                            },
+                        .most = broken.limit,
+                        .ranks = head.strategy ? head.strategy->sample_groups() : 1};
+  for (SuggestionUnder& way : suggestions_under(head.planning.model, head.planning.run, gpu ? &*gpu : nullptr, ceiling))
     result.suggestions.push_back({.flags = std::move(way.flags), .figure = broken.figure, .value = way.amount});
 }
 

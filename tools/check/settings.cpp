@@ -71,6 +71,11 @@ void apply(const Setting& setting, RunOptions& options) {
     set_flag(options, setting.key, setting.text);
 }
 
+void add_given(std::vector<Setting>& settings, const std::string& key, const std::string& text) {
+  if (!text.empty())
+    settings.push_back({.key = key, .written = key, .text = text, .key_mark = {}, .mark = {}, .by_default = false});
+}
+
 // The flag that a message is about: "--batch expects ...".
 const Setting* setting_of(const std::string& message, const Check& check) {
   for (auto s = check.settings.rbegin(); s != check.settings.rend(); ++s) {
@@ -116,11 +121,7 @@ RunOptions options_of(const Check& check) {
 
 std::vector<Setting> settings_of(const RunOptions& options) {
   std::vector<Setting> settings;
-  const auto add = [&](const std::string& key, std::string text) {
-    if (!text.empty())
-      settings.push_back(
-          {.key = key, .written = key, .text = std::move(text), .key_mark = {}, .mark = {}, .by_default = false});
-  };
+  const auto add = [&](const std::string& key, const std::string& text) { add_given(settings, key, text); };
   for (const auto& [name, value] : given_flags(options)) add(name, value);
   for (const std::string& text : options.set) {
     const Variable v = read_variable(text);
@@ -134,6 +135,12 @@ std::vector<Setting> settings_of(const RunOptions& options) {
   add("host-copy", options.host_copy);
   add("input", joined_words(options.inputs));
   add("arg", joined_words(options.arguments));
+  return settings;
+}
+
+std::vector<Setting> settings_of(const SeveralGpusOptions& several) {
+  std::vector<Setting> settings;
+  for (const auto& [name, value] : kOfGpus) add_given(settings, std::string(name), several.*value);
   return settings;
 }
 

@@ -25,6 +25,7 @@ std::optional<Strategy> strategy_of(const Check& check);
 Topology topology_of(const Check& check, const std::optional<Gpu>& gpu);
 /// The other way round, of flags that were given: without places.
 std::vector<Setting> settings_of(const RunOptions& options);
+std::vector<Setting> settings_of(const SeveralGpusOptions& several);
 /// The run that they say. Throws Error (input) at the setting that is wrong, or at the check.
 RunConfig run_of(const Check& check, const RunOptions& options);
 

@@ -47,7 +47,7 @@ Subject one_off(const CheckOptions& options) {
   if (!options.limits.max_growth.empty() && options.base.empty())
     throw Error("--max-growth needs a base: give --base, too", ErrorKind::usage).help("--base auto, or a commit");
   Subject subject;
-  subject.budget = one_off_budget(options.run, options.limits);
+  subject.budget = one_off_budget(options.run, options.several, options.limits);
   subject.folder = fs::current_path();
   subject.repository = repository_if_any(subject.folder, !options.base.empty());
   return subject;
@@ -58,6 +58,7 @@ Subject from_file(const CheckOptions& options) {
   flags.model.clear();
   std::vector<std::pair<std::string, std::string>> given;
   for (const Setting& setting : settings_of(flags)) given.emplace_back(setting.key, setting.text);
+  for (const Setting& setting : settings_of(options.several)) given.emplace_back(setting.key, setting.text);
   if (!flags.margin.empty()) given.emplace_back("margin", flags.margin);
   if (!given.empty())
     throw Error(

@@ -10,12 +10,14 @@
 #include "tools/check/one_off.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
+#include "tools/options/several_gpus.h"
 
 namespace gpuplan {
 
 /// Flags of gpuplan check, as written; empty: not given.
 struct CheckOptions {
   RunOptions run;
+  SeveralGpusOptions several;
   OutputOptions output;
   LimitOptions limits;
   std::vector<std::string> names;

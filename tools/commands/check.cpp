@@ -217,6 +217,13 @@ int run_check(CheckOptions options) {
   return std::max(exit_code_of(report, fail_on), clean ? 0 : 1);
 }
 
+// What a check plans of several GPUs: data parallelism and experts.
+void add_gpus(CLI::App& command, SeveralGpusOptions& several) {
+  add_data_parallel_options(command, several);
+  for (const char* other : {"--cp", "--wrap", "--no-reshard", "--bucket-view", "--find-unused-parameters"})
+    command.remove_option(command.get_option(other));
+}
+
 void add_limits(CLI::App& command, LimitOptions& limits) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group("Limits for one model, without gpuplan.yaml");
@@ -244,6 +251,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("check", "Checks the budgets in gpuplan.yaml; exit code 1 if one is broken");
   add_run_options(*command, options->run);
   add_margin_option(*command, options->run);
+  add_gpus(*command, options->several);
   command->get_option("model")->description("Checks to run, by name or glob (all); with --max-..., a model");
   command->add_option("names", options->names, "More checks")->type_name("NAME");
   command->add_option("--base,--baseline", options->base, "Commit or report to measure growth against (none)")

@@ -257,6 +257,7 @@ int run_may(const FitOptions& options) {
   }
   if (shares) others.gpus.clear();
   if (shares) others.network.clear();
+  if (!shares) refuse_unknown_changes(options.may);
   refuse_beside_changes("--may", others);
   if (!shares && !options.fsdp.empty()) throw Error("--fsdp is not for --may without mesh", ErrorKind::usage);
   if (!options.on.empty() || !options.solve.empty())

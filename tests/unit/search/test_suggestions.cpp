@@ -107,8 +107,9 @@ TEST_CASE("fewer bits and a smaller batch fit an inference together") {
   CHECK(suggestions.front().pair);
   CHECK_EQ(suggestions.front().flags, "--weights int4 --batch 1");
   CHECK_EQ(suggestions.front().device_bytes, enough);
-  const Ceiling ceiling{[](const Report& r) { return r.peak.device_bytes; }, enough};
-  const std::vector<SuggestionUnder> under = suggestions_under(model, make_catalog(), run, nullptr, ceiling);
+  const Ceiling ceiling{
+      [&](const RunConfig& other) { return plan(model, make_catalog(), other, nullptr).peak.device_bytes; }, enough};
+  const std::vector<SuggestionUnder> under = suggestions_under(model, run, nullptr, ceiling);
   REQUIRE_EQ(under.size(), 1);
   CHECK_EQ(under.front().flags, suggestions.front().flags);
   CHECK(suggestions_text(suggestions, enough, {})

@@ -17,6 +17,7 @@
 #include "estimator/report/writers.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/time/rank_time.h"
+#include "estimator/time/slowest_gpu.h"
 #include "layers/catalog.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/model_time.h"
@@ -273,8 +274,10 @@ TEST_CASE("DDP sends its last bucket alone; buckets hold every gradient once") {
   CHECK_EQ(plan.rank->time->exposed[0], doctest::Approx(*plan.rank->communication[0].seconds));
   const auto one = step_time(c.model, make_catalog(), run, Case::gpu(), HostCopy::none);
   CHECK_EQ(plan.rank->time->alone_seconds, doctest::Approx(one->seconds()));
-  CHECK_EQ(plan.rank->time->step.seconds(),
-           doctest::Approx(one->seconds() + plan.rank->time->copy_seconds + sum(plan.rank->time->exposed)));
+  // What the clock limits takes as long as on the slowest of eight; what the host hides, or memory limits, does not.
+  const double own = plan.rank->time->step.seconds() - plan.rank->time->copy_seconds - sum(plan.rank->time->exposed);
+  CHECK_GT(own, one->seconds());
+  CHECK_LE(own, one->seconds() * slowest_of(8, TimeModel{}.clock_spread));
   CHECK_LT(plan.rank->time->efficiency(), 1);
   Case view = c;
   view.strategy.gradient_as_bucket_view = true;
