@@ -28,6 +28,8 @@ show("host", torch.tensor([3, 4, 5]).to(device).add(1), repeats.cpu(), int(repea
 with torch.device(device):
     show("device", torch.zeros(5), torch.ones(3).sum(), torch.full((2, 2), 7))
 
+show("type", repeats.type() == torch.empty_like(repeats).type())
+
 tokens = torch.tensor([[1, 2, 0], [3, 0, 0]]).to(device)
 padding = tokens != 0
 show("padding", padding.cumsum(-1), padding.sum(-1).max().item(), tokens[padding])

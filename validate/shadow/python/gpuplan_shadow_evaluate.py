@@ -41,6 +41,8 @@ class Values:
         on_gpu, tensors = self._tensors(args, kwargs)
         if not on_gpu:
             return self._made(function, name, args, kwargs)
+        if name == "type" and len(args) == 1 and not kwargs:  # the name of its type, which says where it is
+            return function(*args)
         if name in ("__getitem__", "__setitem__"):
             args = self._with_numbers_in_slices(args)
         entries, held = self._entries(tensors, name in OVERWRITE)
