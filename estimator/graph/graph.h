@@ -261,6 +261,7 @@ struct Graph {
   TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   std::vector<TensorId> leaves;            // made by the forward, and given a gradient as a parameter is
   std::vector<HeldByNode> held_by_nodes;   // until the loss and the output are gone
+  std::vector<HeldByNode> cleared;         // saved tensors that a node's function lets go of where it last reads them
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
   /// Parameters that their module converts in its first forward, for good (`bias.data = bias.data.to(x.dtype)`):

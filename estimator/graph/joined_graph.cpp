@@ -124,10 +124,12 @@ class Appender {
     append_tensors(to_.kept_with_output, from_.kept_with_output);
     append_tensors(to_.kept_in_forward, from_.kept_in_forward);
     append_tensors(to_.leaves, from_.leaves);
-    append(to_.held_by_nodes, from_.held_by_nodes, [&](HeldByNode& h) {
+    const auto move_held = [&](HeldByNode& h) {
       h.node = moved(h.node, at_.nodes);
       h.tensor = tensor(h.tensor);
-    });
+    };
+    append(to_.held_by_nodes, from_.held_by_nodes, move_held);
+    append(to_.cleared, from_.cleared, move_held);
   }
 
   Graph& to_;

@@ -163,6 +163,8 @@ class NodeBuilder {
   void give(TensorId input, Operand value);
   /// Keeps a forward tensor that no kernel of the backward reads (convolution's unneeded operand, avg_pool2d's input).
   void save(TensorId tensor);
+  /// Lets go of a saved tensor where a kernel of the node last reads it, and not when all of them have run.
+  void clear(TensorId tensor);
   /// Keeps it until the graph goes, beyond this node's backward.
   void keep(TensorId tensor);
 

@@ -210,7 +210,8 @@ LayerWriter::Written LayerWriter::written() const {
           graph_.checkpoints.size(),      graph_.replaced_buffers.size(),
           graph_.kept_with_output.size(), graph_.kept_in_forward.size(),
           graph_.leaves.size(),           graph_.held_by_nodes.size(),
-          graph_.autocast_casts.size(),   graph_.model_storage.size()};
+          graph_.cleared.size(),          graph_.autocast_casts.size(),
+          graph_.model_storage.size()};
 }
 
 void LayerWriter::drop_runs_since(const Written& then) {
@@ -230,6 +231,7 @@ void LayerWriter::drop_runs_since(const Written& then) {
   graph_.kept_in_forward.resize(then.held);
   graph_.leaves.resize(then.leaves);
   graph_.held_by_nodes.resize(then.of_nodes);
+  graph_.cleared.resize(then.cleared);
   graph_.autocast_casts.resize(then.casts);
   const auto made = graph_.model_storage.begin() + static_cast<std::ptrdiff_t>(then.storage);
   graph_.model_storage.erase(

@@ -58,7 +58,8 @@ class LayerWriter {
   bool leave_grad(bool leave) { return lowering_.leave_grad(leave); }
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
-    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, held, leaves, of_nodes, casts, storage;
+    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, held, leaves, of_nodes, cleared, casts,
+        storage;
   };
   Written written() const;
   /// Takes back what was run since then; parameters and buffers stay, constants go.

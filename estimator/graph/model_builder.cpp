@@ -45,6 +45,10 @@ void ModelBuilder::flatten(std::span<const TensorId> weights, std::span<const st
   b_.graph_.flat_weights.push_back({whole, b_.graph_.append_operands(parts)});
 }
 
+bool ModelBuilder::has_buffer(std::string_view name) const {
+  return std::ranges::find(b_.graph_.named_buffers, name, &BufferTensor::name) != b_.graph_.named_buffers.end();
+}
+
 TensorId ModelBuilder::constant(const Shape& shape, DType dtype) {
   b_.graph_.model_storage.push_back(b_.new_tensor(shape, dtype, Category::activations));
   return b_.graph_.model_storage.back();

@@ -32,6 +32,8 @@ class ModelBuilder {
   // --- what stays between calls
   /// A tensor that the model's code made once and keeps, neither a parameter nor a registered buffer.
   TensorId constant(const Shape& shape, DType dtype);
+  /// Whether a layer before has registered a buffer of this name.
+  bool has_buffer(std::string_view name) const;
   /// Stays until the model's forward returns.
   void keep_in_forward(TensorId t) { b_.graph_.kept_in_forward.push_back(t); }
   /// Stays until its backward returns.

@@ -166,6 +166,8 @@ void NodeBuilder::save(TensorId t) {
   graph_->nodes[index(node_)].saved.end = size_of_vector(graph_->saved);
 }
 
+void NodeBuilder::clear(TensorId t) { graph_->cleared.push_back({node_, t}); }
+
 void NodeBuilder::keep(TensorId t) { graph_->held_by_nodes.push_back({node_, t}); }
 
 // A view of a leaf that requires a gradient requires one, made under no_grad or not (torch/csrc/autograd/variable.cpp,

@@ -25,6 +25,7 @@ struct Gemm {
   DType dtype = DType::fp32;
   GemmGradient gradient = GemmGradient::none;  // of_first: grad b^T; of_second: a^T grad
   bool batched = false;                        // bmm, also of one product
+  bool own_workspace = false;                  // the caller's, which it keeps: PyTorch gives cuBLAS none
   // Elements of contiguous copies of what is read first and second, where cuBLAS cannot take it: see fits_cublas().
   std::int64_t first_copied = 0, second_copied = 0;
 };

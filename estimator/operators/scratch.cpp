@@ -44,7 +44,7 @@ class Appender {
     if (g.batched && g.k == 1 && run_.pytorch >= kMultipliesColumnsItself) return;
     for (const std::int64_t elements : {g.first_copied, g.second_copied})
       if (elements > 0) after(elements * size_of(g.dtype));
-    if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
+    if (run_.pytorch < 200 || g.own_workspace) return;  // 1.13 gives cuBLAS no workspace of its own
     if (g.bias_epilogue) {
       if (lt_workspace(run_.pytorch) == LtWorkspace::each_call) after(kCublasLtWorkspace);
     } else if (!keeps_cublas_workspace(run_.pytorch)) {

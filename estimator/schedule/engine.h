@@ -317,8 +317,16 @@ class Engine {
     if (n.ops.begin == n.ops.end) writer_.mark(n.name, n.layer, Phase::backward);
     for (const TensorId t : saved(n)) {
       const BufferId forward = tensor_of(graph_, t).buffer;
+      if (is_cleared(n, t)) continue;
       if (const BufferId again = recompute_.buffer(forward); again != forward) writer_.read(again);
     }
+  }
+
+  // By the function itself, which read it last in one of its kernels.
+  bool is_cleared(const AutogradNode& n, TensorId t) const {
+    const auto id = static_cast<NodeId>(&n - graph_.nodes.data());
+    const auto of_node = std::ranges::equal_range(graph_.cleared, id, {}, &HeldByNode::node);
+    return std::ranges::find(of_node, t, &HeldByNode::tensor) != of_node.end();
   }
 
   // The incoming gradients and the saved tensors, unless these wait on the host, are alive until the node has run.
@@ -333,7 +341,8 @@ class Engine {
     for (std::size_t k = 0; k < outputs; ++k)
       if (values_[k].buffer != kNone) writer_.read(values_[k].buffer);
     for (const TensorId t : saved(n))
-      if (!on_host && recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
+      if (!on_host && !is_cleared(n, t) &&
+          recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
         writer_.read(tensor_of(graph_, t).buffer);
     for (const TensorId t : given) writer_.read(tensor_of(graph_, t).buffer);
   }

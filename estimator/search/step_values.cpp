@@ -66,7 +66,7 @@ class StepReader {
     std::visit([this](auto& what) { read(what); }, of);
   }
   void read(Gemm& of) {
-    auto& [batch, m, n, k, bias_epilogue, dtype, gradient, batched, first_copied, second_copied] = of;
+    auto& [batch, m, n, k, bias_epilogue, dtype, gradient, batched, own_workspace, first_copied, second_copied] = of;
     (*this)(batch, m, n, k, bias_epilogue, dtype, gradient, batched, first_copied, second_copied);
   }
   void read(Convolution& of) {
@@ -201,13 +201,13 @@ class StepReader {
            locals, strides, edges, nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes,
            initial_values, flat_weights, initialization, knows_construction, adapters, saved_modules, checkpoints,
            wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward, kept_in_backward,
-           model_loss, leaves, held_by_nodes, replaced_buffers, converted_buffers] = of;
+           model_loss, leaves, held_by_nodes, cleared, replaced_buffers, converted_buffers] = of;
     (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, division, backward_ops, saved, locals, strides,
             edges);
     (*this)(nodes, layers, parameters, named_buffers, model_storage, labels, tied_shapes, initial_values, flat_weights,
             knows_construction, adapters, saved_modules);
     (*this)(checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output, kept_in_forward,
-            kept_in_backward, model_loss, leaves, held_by_nodes, replaced_buffers, converted_buffers);
+            kept_in_backward, model_loss, leaves, held_by_nodes, cleared, replaced_buffers, converted_buffers);
     fixed(initialization);
   }
 
