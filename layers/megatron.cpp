@@ -28,9 +28,15 @@ void lower_linear(LayerBuilder& b) {
   const TensorId weight = own ? b.parameter("weight", {n, k}) : b.input(1);
   const bool sums = b.run().tensor_ranks > 1, by_row = b.boolean("row");
   const DType dtype = b.dtype(x);
-  const Gemm product{.m = in[0] * in[1], .n = n, .k = k, .dtype = dtype};
-  const Shape out{in[0], in[1], n};
-  TensorId y = b.emit(Operator::mm, product, {x, weight}, out, dtype);
+  const bool gathers = sums && !by_row && b.boolean("sequence");
+  const Shape all{in[0] * (gathers ? b.run().tensor_ranks : 1), in[1], k}, out{all[0], all[1], n};
+  const Gemm product{.m = all[0] * all[1], .n = n, .k = k, .dtype = dtype};
+  TensorId whole = x;
+  if (gathers) {  // GlobalMemoryBuffer's "mpu"
+    whole = ModelBuilder(b).constant(all, dtype);
+    b.emit_many(Operator::all_gather, Marker{}, {whole, x}, {});
+  }
+  TensorId y = b.emit(Operator::mm, product, {whole, weight}, out, dtype);
   if (sums && by_row) y = b.emit_in_place(Operator::all_reduce, Copy{out.elements()}, {y});
   if (NodeBuilder node = b.node("LinearWithGradAccumulationAndAsyncCommunicationBackward", y, {x, weight})) {
     Gemm of_x{.m = product.m, .n = k, .k = n, .dtype = dtype},
@@ -38,14 +44,32 @@ void lower_linear(LayerBuilder& b) {
     of_x.gradient = GemmGradient::of_first;
     of_weight.gradient = GemmGradient::of_second;
     node.save(x);
-    const Operand dx = node.run(Operator::mm, of_x, {node.grad(), weight}, in, dtype);
-    if (sums && !by_row) node.run_in_place(Operator::all_reduce, Copy{in.elements()}, {dx});
+    if (gathers) node.run_in_place(Operator::all_gather, Marker{}, {whole, x});
+    const Operand dx = node.run(Operator::mm, of_x, {node.grad(), weight}, all, dtype);
+    Operand part = dx;
+    if (gathers)
+      part = node.run(Operator::reduce_scatter, Marker{}, {dx}, in, dtype);
+    else if (sums && !by_row)
+      node.run_in_place(Operator::all_reduce, Copy{in.elements()}, {dx});
     const Operand dy = node.contiguous(node.grad());
-    const Operand dw = node.run(Operator::mm, of_weight, {dy, x}, {n, k}, dtype);
-    node.give(x, dx);
+    const Operand dw = node.run(Operator::mm, of_weight, {dy, whole}, {n, k}, dtype);
+    if (gathers) node.hold({dx});
+    node.give(x, part);
     node.give(weight, dw);
   }
   b.output(y);
+}
+
+// reduce_scatter_embeddings: [b, s, h] as [s, b, h], of which the rank has the sum of its part. What follows clones it.
+TensorId scattered(LayerBuilder& b, TensorId y) {
+  const TensorId whole = aten::contiguous(b, aten::transpose(b, y, 0, 1));
+  const Shape all = b.shape(whole);
+  if (all[0] % b.run().tensor_ranks != 0) b.fail("the ranks do not divide the tokens");
+  const Shape part{all[0] / b.run().tensor_ranks, all[1], all[2]};
+  const TensorId sum = b.emit(Operator::reduce_scatter, Marker{}, {whole}, part, b.dtype(whole));
+  if (NodeBuilder node = b.node("_ReduceScatterToSequenceParallelRegionBackward", sum, {whole}))
+    node.give(whole, node.run(Operator::all_gather, Marker{}, {node.grad()}, all, b.dtype(whole)));
+  return sum;
 }
 
 // VocabParallelEmbedding: other ranks' tokens are masked, and the results summed in place.
@@ -65,6 +89,11 @@ void lower_embedding(LayerBuilder& b) {
   const TensorId zero = b.emit(Operator::full, Fill{1}, {}, Shape{}, b.dtype(found));
   const TensorId y = aten::masked_fill(b, found, aten::unsqueeze(b, mask, 2), 0, true);
   b.hold({zero});
+  if (b.boolean("sequence")) {
+    const TensorId part = scattered(b, y);
+    b.hold({mask, own});
+    return b.output(aten::clone(b, part));
+  }
   const TensorId sum = b.emit_in_place(Operator::all_reduce, Copy{b.elements(y)}, {y});
   if (NodeBuilder node = b.node("_ReduceFromModelParallelRegionBackward", sum, {y})) node.give(y, node.grad());
   b.output(sum);
@@ -114,7 +143,8 @@ const LayerDef kLayers[] = {
              "Saved: x and W. A second input is a weight that it shares.",
      .parameters = {{"in_features", ParameterType::size, "", "size of the last input dimension, or _"},
                     {"out_features", ParameterType::size, "", "size of the last output dimension"},
-                    {"row", ParameterType::boolean, "False", "RowParallelLinear: ranks sum the result"}},
+                    {"row", ParameterType::boolean, "False", "RowParallelLinear: ranks sum the result"},
+                    {"sequence", ParameterType::boolean, "False", "ColumnParallelLinear of the rank's part of tokens"}},
      .max_inputs = 2,
      .lower = lower_linear,
      .example = {.call = "MegatronLinear(64, 32)",
@@ -130,7 +160,9 @@ const LayerDef kLayers[] = {
      .math = "tokens [b, s], W [rows, features] -> [b, s, features]; with other ranks, tokens of theirs are masked.\n"
              "Saved: the tokens, and the mask.",
      .parameters = {{"num_embeddings", ParameterType::size, "", "rows of this rank"},
-                    {"embedding_dim", ParameterType::size, "", "features"}},
+                    {"embedding_dim", ParameterType::size, "", "features"},
+                    {"sequence", ParameterType::boolean, "False",
+                     "ranks have part of the tokens each: [s / n, b, features]"}},
      .indices = true,
      .lower = lower_embedding,
      .example = {.call = "MegatronEmbedding(100, 64)",

@@ -19,7 +19,9 @@ void lower_table(LayerBuilder& b) {
   const std::int64_t size = b.size("head");
   if (size % 2 != 0) b.fail("head", "the size of a head must be even", "expected 2, 4, ...");
   b.buffer("inv_freq", {size / 2}, DType::fp32, Initial{Initial::frequencies, 10000});
-  b.output(ModelBuilder(b).constant({b.size("tokens"), 1, 1, size}, DType::fp32));
+  const TensorId table = ModelBuilder(b).constant({b.size("tokens"), 1, 1, size}, DType::fp32);
+  b.hold({table});  // where it is made
+  b.output(table);
 }
 
 TensorId factor(LayerBuilder& b, Operator function, TensorId angles, DType dtype) {

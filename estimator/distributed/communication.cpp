@@ -95,7 +95,9 @@ OperationBytes operation_bytes(const Graph& graph, const Schedule& schedule, con
   for (const ScheduledOp& step : schedule.ops) {
     if (step.product && step.layer != kNone)
       computed = tensor_style_of(graph.layers[index(step.layer)].name, false) == TensorStyle::head;
-    OperationBytes::Both* const of = bytes_of(step, graph, strategy.tensor_plan, computed, bytes);
+    const bool of_megatron = strategy.megatron.sequence_parallel && step.op == Operator::all_gather;
+    OperationBytes::Both* const of =
+        of_megatron ? &bytes.tokens : bytes_of(step, graph, strategy.tensor_plan, computed, bytes);
     if (of == nullptr) continue;
     const bool in_place = step.allocates.begin == step.allocates.end;
     const BufferId b =

@@ -13,7 +13,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kMain = 4;  // bytes of fp32
+constexpr std::int64_t kMain = 4;          // bytes of fp32
+constexpr std::int64_t kNormBlocks = 320;  // sums of multi_tensor_l2norm
 
 std::int64_t parameter_size(const Graph& graph) {
   return graph.parameters.empty() ? 2 : size_of(graph.tensor(graph.parameters.front().tensor).dtype);
@@ -66,7 +67,8 @@ class MegatronWriter {
     writer_.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), writer_.written(write)});
   }
 
-  // Moved in fp32 all together, and then converted by Float16Module one after the other. They are the last ones made.
+  // PyTorch's norms are moved in fp32 all together, and then converted by Float16Module one after the other. They are
+  // the last ones made.
   void make_norms() {
     const std::vector<TensorId>& made = graph_.model_storage;
     std::vector<std::int32_t> wide;
@@ -91,6 +93,8 @@ class MegatronWriter {
       writer_.allocate(gradients, layout_.elements * gradient_size(graph_, strategy_), Category::gradients);
     }
     writer_.allocate(writer_.new_slot(), kMain, Category::scratch);  // MixedPrecisionOptimizer's _scale_one
+    if (strategy_.megatron.transformer_engine)
+      writer_.allocate(writer_.new_slot(), kMain, Category::scratch);  // FusedAdam's _dummy_overflow_buf
     const std::int32_t copy = writer_.new_slot();
     for (const MegatronPart& part : parts_) {
       writer_.allocate(copy, part.elements * parameter_size(graph_), Category::parameters);
@@ -115,6 +119,7 @@ class MegatronWriter {
         for (const std::int32_t slot : results_) writer_.free(slot);
       });
     backward();
+    if (last) sum_norms();
     if (!last)
       writer_.at(Phase::backward, end, [&] {
         if (first)
@@ -132,6 +137,19 @@ class MegatronWriter {
     writer_.at(Phase::backward, end, [&] { writer_.free_buffer(schedule_.loss); });
   }
 
+  // finalize_model_grads, _allreduce_non_tensor_model_parallel_grads: norms' gradients of parts of the tokens, in one.
+  void sum_norms() {
+    if (!strategy_.megatron.sequence_parallel || strategy_.tensor == 1) return;
+    std::int64_t elements = 0;
+    for (const ParameterTensor& p : graph_.parameters)
+      if (graph_.tensor(p.tensor).shape.rank() == 1) elements += graph_.tensor(p.tensor).shape.elements();
+    writer_.at(Phase::backward, static_cast<std::int32_t>(schedule_.ops.size()), [&] {
+      const std::int32_t flat = writer_.new_slot();
+      writer_.allocate(flat, elements * gradient_size(graph_, strategy_), Category::scratch);
+      writer_.free(flat);
+    });
+  }
+
   // _copy_model_grads_to_main_grads: .float() of what is fp32 is itself.
   void widen_gradients() {
     if (strategy_.megatron.fp32_gradients) return;
@@ -144,7 +162,14 @@ class MegatronWriter {
     const std::int32_t overflow = writer_.new_slot();
     writer_.allocate(overflow, kMain, Category::scratch);
     std::vector<std::int32_t> made;
+    if (strategy_.megatron.transformer_engine && !parts_.empty()) {  // multi_tensor_l2norm
+      const std::int32_t sums = writer_.new_slot();
+      writer_.allocate(sums, kNormBlocks * kMain, Category::scratch);
+      writer_.allocate(made.emplace_back(writer_.new_slot()), kMain, Category::scratch);
+      writer_.free(sums);
+    }
     for (const MegatronPart& part : parts_) {
+      if (strategy_.megatron.transformer_engine) break;
       writer_.allocate(made.emplace_back(writer_.new_slot()), kMain, Category::scratch);
       std::vector<std::int32_t> scratch;
       for (const std::int64_t bytes :
@@ -157,8 +182,9 @@ class MegatronWriter {
     writer_.free(overflow);
   }
 
-  // local_multi_tensor_scale: gradient.copy_(gradient * factor)
+  // local_multi_tensor_scale: gradient.copy_(gradient * factor). Transformer Engine's is in place.
   void scale_gradients() {
+    if (strategy_.megatron.transformer_engine) return;
     const std::int32_t scaled = writer_.new_slot();
     for (const MegatronPart& part : parts_) {
       writer_.allocate(scaled, part.elements * kMain, Category::gradients);
@@ -198,11 +224,19 @@ OptimizerWork work_of_group(const Graph& graph, std::span<const MegatronPart> pa
   return optimizer_work(group, schedule, run, gpu);
 }
 
+// Transformer Engine's FusedAdam: PyTorch's fused one, but that steps are counted on the host, once a group.
+void leave_counters_on_host(OptimizerWork& work) {
+  std::erase_if(work.first.events, [state = std::size_t{0}](const OptimizerEvent& e) mutable {
+    constexpr std::size_t kOfParameter = 3;  // the counter, exp_avg and exp_avg_sq
+    return e.kind == OptimizerEvent::Kind::alloc_state && state++ % kOfParameter == 0;
+  });
+}
+
 }  // namespace
 
 bool is_of_norm(const Graph& graph, TensorId t) {
   const LayerId layer = graph.buffers[index(buffer_of(graph, t))].layer;
-  return layer != kNone && graph.layers[index(layer)].type.ends_with("Norm");
+  return layer != kNone && graph.layers[index(layer)].type == "RMSNorm";
 }
 
 CollectiveMemory megatron_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy,
@@ -214,13 +248,15 @@ OptimizerWork megatron_optimizer(const Graph& graph, const Schedule& schedule, c
                                  const RunConfig& run, const Gpu& gpu) {
   RunConfig stepping = run;
   stepping.clip_grad_norm = false;  // megatron_memory has it
+  if (strategy.megatron.transformer_engine) stepping.optimizer.impl = OptimizerImpl::fused;
   const std::vector<MegatronPart> parts = megatron_parts(graph, strategy);
   const auto decayed = std::ranges::count(parts, true, &MegatronPart::decays);
   OptimizerWork all;
   all.trainer = optimizer_work(graph, schedule, stepping, gpu).trainer;
   for (const std::span<const MegatronPart> group : {std::span(parts).first(static_cast<std::size_t>(decayed)),
                                                     std::span(parts).subspan(static_cast<std::size_t>(decayed))}) {
-    const OptimizerWork work = work_of_group(graph, group, stepping, gpu);
+    OptimizerWork work = work_of_group(graph, group, stepping, gpu);
+    if (strategy.megatron.transformer_engine) leave_counters_on_host(work);
     all.first_of.push_back(work.first);
     all.steady_of.push_back(work.steady);
   }

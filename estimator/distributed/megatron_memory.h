@@ -1,6 +1,6 @@
 // Megatron-core's DistributedDataParallel and its mixed-precision optimizers, as they run: what one rank allocates
-// beside the operations of a step. Rules: megatron/core 0.16, distributed/*.py, optimizer/*.py without Apex and
-// Transformer Engine, pipeline_parallel/schedules.py; checked against recorded traces.
+// beside the operations of a step. Rules: megatron/core 0.16, distributed/*.py, optimizer/*.py without Apex,
+// pipeline_parallel/schedules.py, and transformer_engine/pytorch/optimizers 2.20; checked against recorded traces.
 #pragma once
 
 #include <cstdint>

@@ -35,6 +35,8 @@ struct MegatronSettings {
   bool overlaps_reductions = false;    // overlap_grad_reduce: gradients are in buckets
   bool overlaps_gathers = false;       // overlap_param_gather, of the distributed optimizer
   std::int64_t bucket_elements = 0;    // ddp_bucket_size; 0: max(40,000,000, 1,000,000 * ranks)
+  bool transformer_engine = false;     // its modules, and its optimizer; else Megatron-core's local ones and PyTorch's
+  bool sequence_parallel = false;      // of Transformer Engine's modules
 };
 
 /// Who runs the stages of a pipeline: Megatron-LM, of which there are formulas (stage_plan.h), or

@@ -167,7 +167,9 @@ class GpusScreen : public StyledScreen {
     return std::string("  runs     ") + (m.distributed_optimizer ? "distributed optimizer" : "whole optimizer") +
            dot() + "main gradients in " + (m.fp32_gradients ? "fp32" : "bf16") +
            (m.overlaps_reductions ? dot() + "reductions overlapped" : "") +
-           (m.overlaps_gathers ? dot() + "gathers overlapped" : "") + "\n";
+           (m.overlaps_gathers ? dot() + "gathers overlapped" : "") +
+           (m.transformer_engine ? dot() + "Transformer Engine" : "") +
+           (m.sequence_parallel ? dot() + "sequence parallel" : "") + "\n";
   }
   std::string kept() const {
     if (rank_.stage)

@@ -1,11 +1,13 @@
-"""Records what one rank of Megatron-core allocates, phase by phase: a GPT of its own modules (megatron.core 0.16, the local
-specification), its DistributedDataParallel and its optimizer, without Transformer Engine and Apex.
+"""Records what one rank of Megatron-core allocates, phase by phase: a GPT of its own modules (megatron.core 0.16), its
+DistributedDataParallel and its optimizer, without Apex: the local specification where Transformer Engine is not installed, or
+Transformer Engine's (2.20).
 
 Each run is one imagined rank; `gpuplan shadow` stands in for the GPU and for NCCL, as for several_gpus.py:
 
     gpuplan shadow --gpu h200 --world 8 --rank 1 -- python megatron_steps.py OUT.jsonl megatron_llama megatron_tp2_sp_do adamw 1
 
 A line of tests/parallel/recorded.jsonl is what it appends; TRACE=FILE writes every event. Words of a kind:
+te (Transformer Engine's modules, its rotation, and the optimizer that Megatron-core takes from it), seq2048 (tokens of a sample),
 tp2 (tensor_model_parallel_size), sp (sequence_parallel), do (use_distributed_optimizer), half (gradients are reduced in
 bf16: no accumulate_allreduce_grads_in_fp32), overlap (overlap_grad_reduce), gather (overlap_param_gather), bucket5 (bucket_size, millions of elements),
 full or core (recompute_granularity full, of each layer, or selective, of core attention), acc4 (micro-batches), clip
@@ -29,23 +31,28 @@ from several_gpus import Kind, Meter, stat  # noqa: E402
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec, get_gpt_layer_with_transformer_engine_spec  # noqa: E402
 from megatron.core.num_microbatches_calculator import init_num_microbatches_calculator  # noqa: E402
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer  # noqa: E402
 from megatron.core.pipeline_parallel import get_forward_backward_func  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 from megatron.core.transformer.module import Float16Module  # noqa: E402
 
-SEQUENCE = 1024
 LLAMA = {"normalization": "RMSNorm", "gated_linear_unit": True, "activation_func": torch.nn.functional.silu,
          "add_bias_linear": False, "bias_activation_fusion": True, "hidden_dropout": 0.0, "attention_dropout": 0.0}
 MODELS = {
     "megatron_llama": (dict(num_layers=6, hidden_size=768, ffn_hidden_size=2048, num_attention_heads=16, num_query_groups=8) | LLAMA,
                        dict(vocab_size=32000, position_embedding_type="rope", share_embeddings_and_output_weights=False)),
+    "megatron_wide": (dict(num_layers=2, hidden_size=5120, ffn_hidden_size=13824, num_attention_heads=40, num_query_groups=40) | LLAMA,
+                      dict(vocab_size=32000, position_embedding_type="rope", share_embeddings_and_output_weights=False)),
     "megatron_gpt": (dict(num_layers=6, hidden_size=768, num_attention_heads=16, bias_activation_fusion=True,
                           hidden_dropout=0.1, attention_dropout=0.1),
                      dict(vocab_size=50304, position_embedding_type="learned_absolute", share_embeddings_and_output_weights=True)),
 }
+
+
+def tokens_of(kind):
+    return kind.number("seq", 1024)
 
 
 def configuration(name, kind):
@@ -57,14 +64,15 @@ def configuration(name, kind):
         recompute = {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
     config = TransformerConfig(**sizes, **recompute, bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
                                tensor_model_parallel_size=kind.number("tp"), sequence_parallel="sp" in kind,
-                               masked_softmax_fusion=False, gradient_accumulation_fusion=False, bias_dropout_fusion=True)
+                               masked_softmax_fusion=False, gradient_accumulation_fusion=False, bias_dropout_fusion=True,
+                               apply_rope_fusion="te" in kind and model["position_embedding_type"] == "rope")
     return config, model
 
 
 def made(name, kind):
     config, more = configuration(name, kind)
-    model = GPTModel(config=config, transformer_layer_spec=get_gpt_layer_local_spec(normalization=config.normalization),
-                     max_sequence_length=SEQUENCE, **more)
+    layer = get_gpt_layer_with_transformer_engine_spec() if "te" in kind else get_gpt_layer_local_spec(normalization=config.normalization)
+    model = GPTModel(config=config, transformer_layer_spec=layer, max_sequence_length=tokens_of(kind), **more)
     model.cuda(torch.cuda.current_device())
     model = Float16Module(config, model)
     ddp = DistributedDataParallelConfig(
@@ -74,9 +82,9 @@ def made(name, kind):
     return config, DistributedDataParallel(config, ddp, model)
 
 
-def batches(size):
+def batches(size, tokens):
     """Tokens, labels, positions, and the mask of the loss."""
-    return *(torch.zeros(size, SEQUENCE, dtype=torch.int64) for _ in range(3)), torch.ones(size, SEQUENCE)
+    return *(torch.zeros(size, tokens, dtype=torch.int64) for _ in range(3)), torch.ones(size, tokens)
 
 
 def loss_of(mask, output):
@@ -124,7 +132,7 @@ def main():
 
     config.no_sync_func, config.grad_scale_func, config.finalize_model_grads_func = model.no_sync, scaled, finalize
     with torch.device("cuda"):
-        batch = batches(size * count)
+        batch = batches(size * count, tokens_of(kind))
     meter("built")
 
     def forward(rows, model):
@@ -139,7 +147,7 @@ def main():
         meter("start")
         rows = enumerate([tuple(t[i * size:(i + 1) * size] for t in batch) for i in range(count)])
         get_forward_backward_func()(forward_step_func=forward, data_iterator=rows, model=[model], num_microbatches=count,
-                                    seq_length=SEQUENCE, micro_batch_size=size, forward_only=False)
+                                    seq_length=tokens_of(kind), micro_batch_size=size, forward_only=False)
         optimizer.step()
         meter("optimizer")
 

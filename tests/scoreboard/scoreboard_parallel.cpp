@@ -96,7 +96,9 @@ Strategy strategy_of(const json& r) {
                   .fp32_gradients = !kind.has("half"),
                   .overlaps_reductions = kind.has("overlap"),
                   .overlaps_gathers = kind.has("gather"),
-                  .bucket_elements = kind.has("bucket") ? kind.number("bucket") * 1'000'000 : 0};
+                  .bucket_elements = kind.has("bucket") ? kind.number("bucket") * 1'000'000 : 0,
+                  .transformer_engine = kind.has("te"),
+                  .sequence_parallel = kind.has("sp")};
   }
   if (kind.way == "deepspeed") {
     const bool divides = kind.number("stage") == 3;
@@ -204,16 +206,19 @@ Model model_of(const json& r) {
     options.seq = std::to_string((kind.has("seq") ? kind.number("seq") : 1024) / kind.number("cp"));
   }
   if (kind.way == "megatron") {  // recorders/megatron_steps.py, MODELS
-    const MegatronModel of{.layers = 6,
-                           .hidden = 768,
-                           .inner = 2048,
-                           .heads = 16,
-                           .groups = 8,
-                           .head = 48,
-                           .tokens = 1024,
+    const bool wide = name == "megatron_wide";
+    const MegatronModel of{.layers = wide ? 2 : 6,
+                           .hidden = wide ? 5120 : 768,
+                           .inner = wide ? 13824 : 2048,
+                           .heads = wide ? 40 : 16,
+                           .groups = wide ? 40 : 8,
+                           .head = wide ? 128 : 48,
+                           .tokens = kind.has("seq") ? kind.number("seq") : 1024,
                            .vocabulary = 32000,
                            .ranks = kind.number("tp"),
-                           .recomputes_attention = kind.has("core")};
+                           .recomputes_attention = kind.has("core"),
+                           .transformer_engine = kind.has("te"),
+                           .sequence_parallel = kind.has("sp")};
     options.piped = std::make_shared<const Source>(Source{name, megatron_spec(of)});
     return load_model(options);
   }

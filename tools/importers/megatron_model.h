@@ -12,6 +12,8 @@ struct MegatronModel {
   std::int64_t ranks = 1;             // tensor-model-parallel-size, which divides heads, groups, inner and vocabulary
   double epsilon = 1e-5;              // norm-epsilon
   bool recomputes_attention = false;  // recompute-granularity: selective
+  bool transformer_engine = false;    // transformer-impl
+  bool sequence_parallel = false;     // of Transformer Engine's modules
 };
 
 /// A GPT with rotary positions, RMSNorm, SwiGLU, no biases, no dropout and a head of its own.

@@ -16,6 +16,8 @@
 namespace gpuplan {
 namespace {
 
+constexpr const char* kTransformerEngine = "transformer_engine";
+
 class MegatronReader : MegatronArguments {
  public:
   MegatronReader(const Source& script, SeveralGpusOptions& several, RunOptions& run)
@@ -46,11 +48,11 @@ class MegatronReader : MegatronArguments {
       if (whole(name, 1) > 1)
         refuse(name, "--" + std::string(name) + " is planned of no run of Megatron-core yet",
                "leave it out; --pp and --cp plan PyTorch's");
-    if (flag("sequence-parallel") && tensor_ > 1)
+    if (flag("sequence-parallel") && tensor_ > 1 && !transformer_engine())
       refuse("sequence-parallel",
              "Megatron-core refuses sequence parallelism with PyTorch's norms: \"sequence parallel not supported by "
              "torch LayerNorm\"",
-             "without Apex and Transformer Engine, leave it out");
+             "--transformer-impl transformer_engine, or leave it out");
     if (gpus % tensor_ != 0)
       refuse("tensor-model-parallel-size",
              "--gpus " + several_.gpus + " is not a multiple of " + std::to_string(tensor_), "");
@@ -70,6 +72,8 @@ class MegatronReader : MegatronArguments {
       refuse("overlap-param-gather",
              "Megatron-LM refuses it without --use-distributed-optimizer and --overlap-grad-reduce", "");
     m.bucket_elements = whole("ddp-bucket-size", 0);
+    m.transformer_engine = transformer_engine();
+    m.sequence_parallel = flag("sequence-parallel") && tensor_ > 1;  // arguments.py: with one rank there is none
     set("--precision", run_.precision, "bf16");
     set("--opt", run_.optimizer, "adamw");  // torch.optim.AdamW stands in for Apex's FusedAdam (optimizer/__init__.py)
     set("--loop", run_.loop, "function");
@@ -106,24 +110,39 @@ class MegatronReader : MegatronArguments {
     }
   }
 
-  // Megatron-core's modules without Apex and Transformer Engine: what was recorded.
+  bool transformer_engine() const { return word("transformer-impl", kTransformerEngine) == kTransformerEngine; }
+
+  // Megatron-core's modules without Apex: what was recorded.
   void refuse_others() const {
-    expect("transformer-impl", "local", "transformer_engine",
-           "Transformer Engine, Megatron's default, is not planned: its kernels keep other activations. With local "
-           "modules, parameters, gradients and the optimizer are the same");
-    const std::string apex = "Apex's kernels are not planned: ";
-    expect_flag("no-masked-softmax-fusion", apex + "its softmax is fused");
-    expect_flag("no-gradient-accumulation-fusion", apex + "they add a product to the main gradient");
-    expect_flag("no-persist-layer-norm", "PyTorch's norms are planned, and Megatron-core refuses to persist them");
+    if (transformer_engine())
+      refuse_other_engine();
+    else
+      refuse_other_local();
+    expect_flag("no-gradient-accumulation-fusion",
+                "Apex's kernels are not planned: they add a product to the main gradient");
     expect_flag("no-create-attention-mask-in-dataloader", "a mask from the data loader is not planned");
-    expect_flag("attention-softmax-in-fp32", "scores are planned in fp32, as Megatron-core's own default is");
-    expect_flag("no-rope-fusion", "the fused rotation is Transformer Engine's, and Megatron-core refuses it without");
     expect_flag("swiglu", "models with SwiGLU are planned");
     expect_flag("disable-bias-linear", "models without biases are planned");
     expect_flag("untie-embeddings-and-output-weights", "models with a head of their own are planned");
     expect("position-embedding-type", "rope", "learned_absolute", "models with rotary positions are planned");
     for (const char* name : {"hidden-dropout", "attention-dropout"})
       if (real(name, 0.1) != 0) refuse(name, "models without dropout are planned", "--" + std::string(name) + " 0");
+  }
+
+  void refuse_other_engine() const {
+    if (flag("no-rope-fusion")) refuse("no-rope-fusion", "with Transformer Engine, its fused rotation is planned", "");
+    const std::string attention = word("attention-backend", "auto");
+    if (attention != "auto" && attention != "fused")
+      refuse("attention-backend", "of Transformer Engine's attention, cuDNN's is planned, which it takes by itself",
+             "--attention-backend fused");
+  }
+
+  void refuse_other_local() const {
+    expect("transformer-impl", "local", kTransformerEngine, "there is transformer_engine, the default, and local");
+    expect_flag("no-masked-softmax-fusion", "Apex's kernels are not planned: its softmax is fused");
+    expect_flag("no-persist-layer-norm", "PyTorch's norms are planned, and Megatron-core refuses to persist them");
+    expect_flag("attention-softmax-in-fp32", "scores are planned in fp32, as Megatron-core's own default is");
+    expect_flag("no-rope-fusion", "the fused rotation is Transformer Engine's, and Megatron-core refuses it without");
   }
 
   MegatronModel model() const {
@@ -142,6 +161,10 @@ class MegatronReader : MegatronArguments {
     if (norm != "RMSNorm") refuse("normalization", "models with RMSNorm are planned", "--normalization RMSNorm");
     m.epsilon = real("norm-epsilon", 1e-5);
     m.recomputes_attention = recomputes_attention_;
+    m.transformer_engine = transformer_engine();
+    m.sequence_parallel = flag("sequence-parallel") && tensor_ > 1;
+    if (m.sequence_parallel && m.tokens % tensor_ != 0)
+      refuse("seq-length", "--sequence-parallel divides --seq-length by --tensor-model-parallel-size", "");
     const std::pair<const char*, std::int64_t> divided[] = {{"num-attention-heads", m.heads},
                                                             {"num-query-groups", m.groups},
                                                             {"ffn-hidden-size", m.inner},

@@ -98,9 +98,11 @@ TEST_CASE("the output carries a gradient when an input or a weight does") {
 bool takes_weight(std::string_view layer) { return layer == "DoraAdapter" || layer == "LigerCausalLMLoss"; }
 
 // The first dimension of Megatron-core's tensors is the tokens': scores are of their square, a table has a row each,
-// and that of labels is the second one.
+// and that of labels is the second one. Of samples there are one more beginnings.
 bool counts_tokens(std::string_view layer) {
-  return layer == "MegatronAttention" || layer == "MegatronRotaryTable" || layer == "MegatronCrossEntropy";
+  static const std::set<std::string_view> kTheirs = {"MegatronAttention", "MegatronRotaryTable", "MegatronCrossEntropy",
+                                                     "TEDotProductAttention", "TESequenceLengths"};
+  return kTheirs.contains(layer);
 }
 
 TEST_CASE("doubling the batch doubles products and results and leaves weights alone") {
@@ -130,7 +132,7 @@ bool keeps_fp32(std::string_view layer) {
   static const std::set<std::string_view> kByThemselves = {
       "CausalLMLoss",     "DoraAdapter",    "LlamaRotaryEmbedding", "LigerCausalLMLoss", "LoraAdapter",
       "MixtureOfExperts", "OPTPositionIds", "T5PositionBias",       "Timesteps",         "MegatronCrossEntropy",
-      "MegatronLoss",     "MegatronRotary", "MegatronRotaryTable"};
+      "MegatronLoss",     "MegatronRotary", "MegatronRotaryTable",  "TERotary"};
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   return has("Norm") || has("Attention") || kByThemselves.contains(layer);
 }

@@ -110,6 +110,22 @@ TEST_CASE("a NullTokenizer has an end of document, and ranks share a multiple of
   CHECK(flags.run.piped->text.find("vocabulary: 4096\n") != std::string::npos);  // 32,001 up to 32 * 1,024, by 8
 }
 
+TEST_CASE("Transformer Engine is the default, and has sequence parallelism") {
+  std::string script = kLlama;
+  for (const std::string word : {"--transformer-impl local ", "--no-rope-fusion "})
+    script.erase(script.find(word), word.size());
+  const std::string rest = "--padded-vocab-size 32000 --tensor-model-parallel-size 2 ";
+  const Flags flags = read(rest + "--sequence-parallel", script);
+  const std::optional<Strategy> strategy = strategy_of(flags.several);
+  REQUIRE(strategy);
+  CHECK(strategy->megatron.transformer_engine);
+  CHECK(strategy->megatron.sequence_parallel);
+  CHECK(flags.run.piped->text.find("TELayerNormLinear(_, ${2*inner}, sequence=True)") != std::string::npos);
+  CHECK(refusal(rest + "--attention-backend flash", script).starts_with("of Transformer Engine's attention"));
+  CHECK(refusal(rest + "--sequence-parallel --seq-length 1023", script).starts_with("--sequence-parallel divides"));
+  CHECK_FALSE(strategy_of(read(rest, script).several)->megatron.sequence_parallel);
+}
+
 TEST_CASE("what is not planned of Megatron-core is refused") {
   const std::string rest = "--padded-vocab-size 32000 ";
   CHECK_EQ(refusal(rest), "");
@@ -118,7 +134,7 @@ TEST_CASE("what is not planned of Megatron-core is refused") {
   CHECK_EQ(refusal(rest + "--pipeline-model-parallel-size 2"),
            "--pipeline-model-parallel-size is planned of no run of Megatron-core yet");
   CHECK(refusal(rest + "--tensor-model-parallel-size 2 --sequence-parallel").starts_with("Megatron-core refuses"));
-  CHECK(refusal(rest + "--transformer-impl transformer_engine").starts_with("Transformer Engine"));
+  CHECK(refusal(rest + "--transformer-impl transformer_engine").starts_with("with Transformer Engine"));
   CHECK_EQ(refusal(rest + "--hidden-dropout 0.1"), "models without dropout are planned");
   CHECK(refusal(rest + "--global-batch-size 33").starts_with("--global-batch-size 33 is not a multiple"));
   CHECK(refusal("").ends_with("does not say how many tokens its tokenizer has"));
