@@ -148,6 +148,10 @@ class CollectivePrograms {
     if (memory_ != nullptr) run(memory_->after_optimizer);
   }
 
+  void begin_saving() {
+    if (memory_ != nullptr) run(memory_->saving);
+  }
+
   /// Of a step's micro-batch.
   void begin_forward(std::int64_t number, std::int64_t of) {
     if (memory_ == nullptr) return;

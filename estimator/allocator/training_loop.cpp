@@ -133,6 +133,7 @@ class TrainingLoop {
 
   void save() {
     loop_.phase = Phase::save;
+    collectives_.begin_saving();
     optimizer_.run_unobserved(loop_.rank->saving);
     record(Phase::save);
   }

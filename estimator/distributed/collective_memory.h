@@ -72,6 +72,7 @@ struct CollectiveMemory {
     Range before, after;
   };
   std::vector<PartStep> part_steps;
+  Range saving;  // what saving a checkpoint makes and lets go (RunConfig::save), before RankStep::saving
   bool clips_within_step = false;  // gradients are clipped by what steps the optimizer, DeepSpeed's engine
   std::int32_t slots = 0;
 

@@ -6,14 +6,13 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/deepspeed_gradients.h"
-#include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/deepspeed_saving.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::int32_t kReductionStream = 1;
-constexpr std::int64_t kStartAlignment = 2;  // nccl_start_alignment_factor
-constexpr std::int64_t kMaster = 4;          // bytes of fp32
+constexpr std::int64_t kMaster = 4;  // bytes of fp32
 
 std::int64_t elements_of(const Graph& graph, std::int32_t number) {
   return graph.tensor(graph.parameters[index(number)].tensor).shape.elements();
@@ -26,6 +25,7 @@ class DeepSpeedWriter {
       : graph_(graph),
         schedules_(schedules),
         micro_batches_(run.micro_batches),
+        save_(run.save),
         strategy_(strategy),
         gpu_(gpu),
         size_(size_of(run.precision)),
@@ -41,6 +41,16 @@ class DeepSpeedWriter {
     micro_batch(MicroBatch::first, micro_batches_ == 1);
     if (micro_batches_ > 1) micro_batch(MicroBatch::middle, false);
     if (micro_batches_ > 1) micro_batch(MicroBatch::last, true);
+    if (save_ == SavedCheckpoint::sharded || save_ == SavedCheckpoint::full)
+      writer_.memory().saving = writer_.written([&] {
+        write_barrier(writer_, true);
+        write_tag_validation(writer_);
+        write_barrier(writer_);
+      });
+    if (strategy_.offloads) {
+      step_on_host();
+      return writer_.finish();
+    }
     writer_.memory().before_optimizer = writer_.written([&] { take_gradient(); });
     writer_.memory().after_optimizer = writer_.written([&] {
       writer_.free(gradient_);
@@ -59,6 +69,12 @@ class DeepSpeedWriter {
       for (const ParameterTensor& p : graph_.parameters)
         if (p.trainable) writer_.free_buffer(graph_.tensor(p.tensor).buffer);
       writer_.allocate(clone_, part_.elements * size_, Category::parameters);
+      if (strategy_.offloads) {
+        writer_.free(clone_);
+        // temp_grad_buffer_for_gpu_offload, which gradients of earlier micro-batches come back into
+        writer_.allocate(writer_.new_slot(), largest_parameter() * size_, Category::gradients);
+        return;
+      }
       writer_.allocate(master_, part_.elements * kMaster, Category::optimizer_state);
       writer_.free(clone_);
       writer_.allocate(gradient_, part_.elements * kMaster, Category::gradients);  // initialize_optimizer_states
@@ -66,6 +82,14 @@ class DeepSpeedWriter {
     });
     writer_.memory().construction.push_back(
         {Phase::start, static_cast<std::int32_t>(graph_.model_storage.size()), events});
+  }
+
+  std::int64_t largest_parameter() const {
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < graph_.parameters.size(); ++i)
+      if (graph_.parameters[i].trainable)
+        largest = std::max(largest, elements_of(graph_, static_cast<std::int32_t>(i)));
+    return largest;
   }
 
   void micro_batch(MicroBatch kind, bool last) {
@@ -99,6 +123,12 @@ class DeepSpeedWriter {
 
   void end_backward() {
     reduce();
+    if (strategy_.offloads) {
+      if (strategy_.partitions_gradients || last_) free_buckets();
+      writer_.free(scaled_);
+      writer_.free(loss_);
+      return;
+    }
     const std::vector<std::int32_t> zeros = make_zeros();
     if (zeros_.empty()) zeros_ = zeros;
     if (last_ && part_.padding > 0) writer_.allocate(padding_, part_.padding * size_, Category::gradients);
@@ -162,10 +192,11 @@ class DeepSpeedWriter {
       writer_.allocate(reduced_, filled_ * size_, Category::gradients, stream());
       writer_.free(reduced_);
     }
+    if (strategy_.offloads) send_to_host();
     const auto is_kept = [&](std::int32_t p) {
       return std::ranges::find(part_.parameters, p, &FlatPart::Within::parameter) != part_.parameters.end();
     };
-    if (std::ranges::any_of(waiting_, is_kept) && !std::exchange(keeps_, true)) {
+    if (!strategy_.offloads && std::ranges::any_of(waiting_, is_kept) && !std::exchange(keeps_, true)) {
       std::int64_t kept = 0;
       for (const FlatPart::Within& w : part_.parameters) kept += elements_of(graph_, w.parameter);
       writer_.allocate(first_ || !strategy_.partitions_gradients ? kept_ : more_, kept * size_, Category::gradients,
@@ -180,6 +211,33 @@ class DeepSpeedWriter {
     too_large_ = kNone;
     waiting_.clear();
     filled_ = 0;
+  }
+
+  // Those of earlier micro-batches wait on the host as they are.
+  void send_to_host() {
+    if (!last_) return;
+    for (const std::int32_t p : waiting_) {
+      const auto own = std::ranges::find(part_.parameters, p, &FlatPart::Within::parameter);
+      if (own == part_.parameters.end()) continue;
+      write_to_host({.elements = elements_of(graph_, p),
+                     .own = own->elements,
+                     .type = graph_.tensor(graph_.parameters[index(p)].tensor).dtype,
+                     .norm = norms_.emplace_back(writer_.new_slot())},
+                    stream(), gpu_, writer_);
+    }
+  }
+
+  // step(): whether a gradient overflowed, and the norm of all, as each rank says it; the norms of each go last.
+  void step_on_host() {
+    writer_.memory().before_optimizer = writer_.written([&] {
+      for (const std::int64_t bytes : {std::int64_t{1}, kMaster}) {
+        writer_.allocate(scale_, bytes, Category::gradients);
+        writer_.free(scale_);
+      }
+    });
+    writer_.memory().after_optimizer = writer_.written([&] {
+      for (const std::int32_t slot : norms_) writer_.free(slot);
+    });
   }
 
   std::int32_t stream() const { return strategy_.overlaps_reductions ? kReductionStream : 0; }
@@ -224,6 +282,7 @@ class DeepSpeedWriter {
   std::span<const Schedule> schedules_;
   const Schedule* schedule_ = nullptr;  // of the micro-batch
   std::int64_t micro_batches_;
+  SavedCheckpoint save_;
   const Strategy& strategy_;
   const Gpu& gpu_;
   std::int64_t size_;  // bytes of a parameter's element
@@ -236,30 +295,11 @@ class DeepSpeedWriter {
   int reductions_ = 0;                 // of the micro-batch
   std::vector<std::int32_t> waiting_;  // parameters whose gradients are in the bucket
   std::vector<std::int32_t> zeros_;    // slots, of the first micro-batch that has them
+  std::vector<std::int32_t> norms_;    // slots, of gradients that the host has
   BufferId too_large_ = kNone;         // a gradient that no bucket has room for
 };
 
 }  // namespace
-
-FlatPart flat_part(const Graph& graph, std::int64_t ranks, std::int64_t rank) {
-  FlatPart part;
-  std::int64_t all = 0;
-  for (const ParameterTensor& p : graph.parameters)
-    if (p.trainable) all = checked_add(all, graph.tensor(p.tensor).shape.elements());
-  part.elements = flat_partition(all, ranks, kStartAlignment);
-  part.all_elements = checked_mul(part.elements, ranks);
-  const std::int64_t begin = rank * part.elements, end = begin + part.elements;
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (!graph.parameters[i].trainable) continue;
-    const std::int64_t next = at + graph.tensor(graph.parameters[i].tensor).shape.elements();
-    const std::int64_t within = std::min(next, end) - std::max(at, begin);
-    if (within > 0) part.parameters.push_back({static_cast<std::int32_t>(i), within});
-    at = next;
-  }
-  part.padding = std::max<std::int64_t>(0, end - std::max(at, begin));
-  return part;
-}
 
 CollectiveMemory deepspeed_memory(const Graph& graph, std::span<const Schedule> schedules, const Strategy& strategy,
                                   const RunConfig& run, const Gpu& gpu) {
@@ -269,6 +309,7 @@ CollectiveMemory deepspeed_memory(const Graph& graph, std::span<const Schedule> 
 StateBytes deepspeed_states(const Graph& graph, const Strategy& strategy, const RunConfig& run,
                             std::int64_t optimizer_bytes) {
   const FlatPart part = flat_part(graph, strategy.ranks(), strategy.rank);
+  if (strategy.offloads) return {checked_mul(part.all_elements, size_of(run.precision)), 0, 0};
   const std::int64_t gradients = strategy.partitions_gradients ? part.elements : part.all_elements;
   return {checked_mul(part.all_elements, size_of(run.precision)), checked_mul(gradients, size_of(run.precision)),
           checked_add(optimizer_bytes, checked_mul(part.elements, kMaster))};

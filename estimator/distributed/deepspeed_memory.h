@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/collective_memory.h"
+#include "estimator/distributed/deepspeed_part.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"
@@ -15,20 +15,6 @@
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
-
-/// A rank's part of all trained parameters, which lie one after another in the order of Graph::parameters, padded to a
-/// multiple of 2 * ranks elements.
-struct FlatPart {
-  std::int64_t elements = 0;      // of every rank's part
-  std::int64_t all_elements = 0;  // of all parts, padding and all
-  struct Within {
-    std::int32_t parameter;  // of Graph::parameters
-    std::int64_t elements;   // of it, in this rank's part
-  };
-  std::vector<Within> parameters;  // that the part has something of
-  std::int64_t padding = 0;        // elements at its end that are none of a parameter
-};
-FlatPart flat_part(const Graph& graph, std::int64_t ranks, std::int64_t rank);
 
 /// Half-precision parameters are copied into one flat tensor, of which the rank has a part in fp32, too. Gradients go
 /// into a bucket of Strategy::reduce_bucket_elements as they come; a full one is reduced in a copy, and what the rank

@@ -6,6 +6,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/distributed/collective_writer.h"
 #include "estimator/distributed/deepspeed_gradients.h"
+#include "estimator/distributed/deepspeed_saving.h"
 #include "estimator/distributed/module_calls.h"
 #include "estimator/distributed/parameter_coordinator.h"
 #include "estimator/distributed/partitioned_construction.h"
@@ -30,6 +31,7 @@ class PartitionedWriter {
         micro_batches_(run.micro_batches),
         size_(size_of(run.precision)),
         scales_(run.precision == DType::fp16),
+        save_(run.save),
         ranks_(strategy.ranks()),
         parts_(partitioned_parts(graph, strategy)),
         calls_(module_calls(graph, schedules.front())),
@@ -52,6 +54,7 @@ class PartitionedWriter {
       for (const MicroBatch kind : step) micro_batch(std::min(forward++, kRounds - 1), kind);
       optimizer();
     }
+    writer_.memory().saving = writer_.written([&] { save(); });
     return writer_.finish();
   }
 
@@ -201,6 +204,23 @@ class PartitionedWriter {
     writer_.free(flat_);
   }
 
+  // Trainer saves the model by save_16bit_model(), module after module, and all else by save_checkpoint(). What is too
+  // small to be divided goes before both and comes back.
+  void save() {
+    if (save_ == SavedCheckpoint::model || save_ == SavedCheckpoint::full) {
+      coordinator_.release_all();
+      coordinator_.gather_each_module();
+      coordinator_.gather_persistent();
+    }
+    if (save_ == SavedCheckpoint::sharded || save_ == SavedCheckpoint::full) {
+      coordinator_.release_all();
+      write_barrier(writer_);
+      write_tag_validation(writer_);
+      coordinator_.gather_persistent();
+      write_barrier(writer_);
+    }
+  }
+
   std::int32_t stream() const { return strategy_.overlaps_reductions ? kScatterStream : 0; }
 
   // --- optimizer ----------------------------------------------------------------------------------------------------
@@ -265,6 +285,7 @@ class PartitionedWriter {
   const Gpu& gpu_;
   std::int64_t micro_batches_, size_;
   bool scales_;  // the loss
+  SavedCheckpoint save_;
   std::int64_t ranks_;
   std::vector<PartitionedPart> parts_;
   ModuleCalls calls_;

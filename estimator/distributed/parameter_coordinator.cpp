@@ -281,14 +281,11 @@ void ParameterCoordinator::release_all() {
   }
 }
 
-// DeepSpeedZeroOptimizer_Stage3._post_step(), on the current stream.
-void ParameterCoordinator::gather_persistent() {
-  std::vector<std::int32_t> persistent;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i].stays) persistent.push_back(static_cast<std::int32_t>(i));
-  const bool gathers = ranks_ > 1 || persistent.size() == 1;
-  if (gathers) bring(persistent, 0);
-  for (const std::int32_t number : persistent) {
+// Init's all_gather(), on the current stream.
+void ParameterCoordinator::gather_at_once(const std::vector<std::int32_t>& parameters) {
+  const bool gathers = ranks_ > 1 || parameters.size() == 1;
+  if (gathers) bring(parameters, 0);
+  for (const std::int32_t number : parameters) {
     Parameter& p = parameters_[index(number)];
     if (gathers)
       writer_.allocate(p.slot, p.padded * p.size, Category::parameters);
@@ -298,6 +295,21 @@ void ParameterCoordinator::gather_persistent() {
     p.on_stream = false;
   }
   let_go_of(brought_);
+}
+
+// DeepSpeedZeroOptimizer_Stage3._post_step()
+void ParameterCoordinator::gather_persistent() {
+  std::vector<std::int32_t> persistent;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].stays) persistent.push_back(static_cast<std::int32_t>(i));
+  gather_at_once(persistent);
+}
+
+void ParameterCoordinator::gather_each_module() {
+  for (const auto& module : calls_.modules) {
+    gather_at_once(module.parameters);
+    for (const std::int32_t p : module.parameters) let_go(p);
+  }
 }
 
 }  // namespace gpuplan

@@ -38,6 +38,8 @@ class ParameterCoordinator {
   /// Before the optimizer steps, nothing is whole; after it, what is too small to be divided each time is.
   void release_all();
   void gather_persistent();
+  /// deepspeed.zero.GatheredParameters of each module's own parameters, one module after another.
+  void gather_each_module();
 
  private:
   enum class Status : std::uint8_t { away, coming, there };
@@ -71,6 +73,7 @@ class ParameterCoordinator {
   void take_partition(const Parameter& p, std::int32_t stream);
   void bring(const std::vector<std::int32_t>& parameters, std::int32_t stream);
   void let_go_of(std::vector<std::int32_t>& brought);
+  void gather_at_once(const std::vector<std::int32_t>& parameters);
   void copy_out(Gather& all);
   void wait_for(std::int32_t parameter);
   void release(std::int32_t module);

@@ -125,6 +125,9 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (!strategy.partitions_gradients && by_definition(run, strategy))
     refuse("DeepSpeed's stage 1 is planned as it runs: training in bf16 or fp16, with an optimizer of torch.optim's",
            "leave out --amp, --layout, --like and DoRA, or ask for stage 2, which is planned by definition then");
+  if (strategy.offloads && by_definition(run, strategy))
+    refuse("DeepSpeed's offloading is planned as it runs: training in bf16 or fp16, with an optimizer of torch.optim's",
+           "--precision bf16, or leave \"offload_optimizer\" out");
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && strategy.gradient_as_bucket_view)
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
@@ -132,8 +135,11 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (strategy.flat) refuse_flat(run, strategy);
   if (strategy.experts > 1) refuse_experts(run, strategy);
   if (strategy.context > 1) refuse_context(run, strategy);
-  if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
-    refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
+  if (ranks > 1 && run.offload_saved)
+    refuse("--offload saved is not planned with several GPUs",
+           "--like 'pytorch(save_on_cpu=True)' runs it with DDP and FSDP2");
+  if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer))
+    refuse("an optimizer in backward and --offload optimizer are not planned with several GPUs", "leave them out");
   if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
     refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
   RunConfig own = run;

@@ -5,6 +5,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/deepspeed_memory.h"
 #include "estimator/distributed/nccl_memory.h"
 #include "estimator/distributed/partitioned_construction.h"
 #include "estimator/distributed/rank_share.h"
@@ -97,6 +98,27 @@ void tell_partitions_on_host(const Plan& p, Report& r) {
   }
 }
 
+// DeepSpeed's stages 1 and 2: the rank's part of the gradients goes to the host in fp32, and the stepped part comes
+// back. Of micro-batches, stage 2 sends each of those gradients whole, and adds the earlier ones, which come back;
+// stage 1 does so with the last one.
+void tell_part_on_host(const Plan& p, Report& r) {
+  constexpr std::int64_t kFp32 = 4;
+  const RankStep& step = p.step;
+  const std::int64_t size = size_of(step.run.precision), micro_batches = step.run.micro_batches;
+  const FlatPart part = flat_part(step.graph, step.strategy.ranks(), step.strategy.rank);
+  std::int64_t own = 0, whole = 0;
+  for (const FlatPart::Within& w : part.parameters) {
+    own += w.elements;
+    whole += step.graph.tensor(step.graph.parameters[index(w.parameter)].tensor).shape.elements();
+  }
+  const std::int64_t sums =
+      step.strategy.partitions_gradients ? micro_batches - 1 : std::min<std::int64_t>(micro_batches - 1, 1);
+  const std::int64_t sends = sums == 0 ? 0 : step.strategy.partitions_gradients ? micro_batches : 1;
+  r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, own * kFp32 + checked_mul(whole * size, sends));
+  r.offload_bytes_from_host =
+      checked_add(r.offload_bytes_from_host, part.elements * size + checked_mul(whole * size, sums));
+}
+
 // What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
 void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
   if (r.run.mode == Mode::infer) return;
@@ -106,6 +128,7 @@ void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
     r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
   }
   if (!r.run.offload_optimizer) return;
+  if (p.step.strategy.data == DataParallel::zero2) return tell_part_on_host(p, r);
   if (p.step.strategy.is_deepspeed()) return tell_partitions_on_host(p, r);
   if (p.step.strategy.offloads) return tell_shards_from_host(p, r);
   for (const std::int32_t i : p.step.schedule().with_gradient) {

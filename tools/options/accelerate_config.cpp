@@ -249,8 +249,9 @@ class AccelerateReader {
   static bool offloads(const YamlNode& section, const char* key, std::int64_t stage) {
     const std::string device = text_at(section, key, "none");
     if (device == "none") return false;
-    if (device != "cpu" || stage != 3)
-      refuse(section, key, std::string(key) + " is planned of stage 3, as cpu",
+    const bool parameters = std::string_view(key) == "offload_param_device";
+    if (device != "cpu" || (parameters && stage != 3))
+      refuse(section, key, std::string(key) + " is planned" + (parameters ? " of stage 3," : "") + " as cpu",
              "gpuplan shadow runs the script itself");
     return true;
   }

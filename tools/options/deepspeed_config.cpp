@@ -229,9 +229,12 @@ class DeepSpeedReader {
     if (device == nullptr || (device->kind == JsonKind::string && device->text == "none")) return false;
     if (device->kind != JsonKind::string || (device->text != "cpu" && device->text != "nvme"))
       throw Error("\"device\" is \"none\", \"cpu\" or \"nvme\"").at(device->mark);
-    if (device->text == "nvme" || stage != 3)
-      refuse_at(*offload, "device", std::string("DeepSpeed's \"") + key + "\" is planned of stage 3, to \"cpu\"",
-                "gpuplan shadow runs the script itself");
+    const bool parameters = std::string_view(key) == "offload_param";
+    if (device->text == "nvme" || (parameters && stage != 3))
+      refuse_at(
+          *offload, "device",
+          std::string("DeepSpeed's \"") + key + "\" is planned" + (parameters ? " of stage 3," : "") + " to \"cpu\"",
+          "gpuplan shadow runs the script itself");
     return true;
   }
 

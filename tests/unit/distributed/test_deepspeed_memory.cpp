@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "estimator/plan/plan.h"
 #include "layers/catalog.h"
 #include "tools/options/run_options.h"
@@ -29,6 +31,27 @@ TEST_CASE("a rank's part of the flat parameters may begin and end within a param
   CHECK_EQ(last.parameters[0].elements, 52);
   CHECK_EQ(last.parameters[1].elements, 512 * 256);
   CHECK_EQ(last.padding, 6);
+}
+
+TEST_CASE("with its optimizer on the host a rank of stage 2 has the model, and room for the largest gradient") {
+  RunConfig run;
+  run.batch = 4;
+  run.precision = DType::bf16;
+  RunOptions options;
+  options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/mlp.yaml";
+  Strategy strategy;
+  strategy.data = DataParallel::zero2;
+  strategy.gpus = 4;
+  strategy.offloads = true;
+  const Plan plan = make_plan(load_model(options), make_catalog(), run, nullptr, strategy);
+  CHECK_EQ(plan.step.states.parameters, 535'824 * 2);
+  CHECK_EQ(plan.step.states.gradients, 0);
+  CHECK_EQ(plan.step.states.optimizer_state, 0);
+  const std::vector<CollectiveEvent>& events = plan.step.collectives->events;
+  const auto room = std::ranges::find_if(events, [](const CollectiveEvent& e) { return e.bytes == 784 * 512 * 2; });
+  CHECK(room != events.end());
+  run.precision = DType::fp32;  // by definition
+  CHECK_THROWS_AS(make_plan(load_model(options), make_catalog(), run, nullptr, strategy), Error);
 }
 
 }  // namespace

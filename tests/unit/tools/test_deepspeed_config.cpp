@@ -103,8 +103,9 @@ TEST_CASE("what DeepSpeed does not know, or is not planned, points at its place"
   refused(R"({"zero_optimization": {"stage": 3, "stage3_prefetch_bucket": 8}})",
           "did you mean \"stage3_prefetch_bucket_size\"?");
   refused(R"({"bf16": true, "zero_optimization": {"stage": 2}})", "is an object, not");
-  refused(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
-          "\"offload_optimizer\" is planned of stage 3, to \"cpu\"");
+  refused(R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}})",
+          "\"offload_param\" is planned of stage 3, to \"cpu\"");
+  refused(R"({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "nvme"}}})", "is planned to \"cpu\"");
   refused(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})", "to \"cpu\"");
   refused(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})",
           "with the optimizer there, too");
