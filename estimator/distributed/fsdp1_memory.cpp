@@ -139,11 +139,17 @@ class Fsdp1Writer {
   void unshard(const FlatBlocks& b) {
     if (is_empty(b)) return;
     if (!shares()) return writer_.unless_there(casts(b) ? b.cast : b.there, [&] { prepare(b); });
+    if (keeps_shard(b)) writer_.unless_there(b.there, [&] { prepare(b); });
     writer_.unless_there(b.whole, [&] {
-      prepare(b);
+      if (!keeps_shard(b)) prepare(b);
       writer_.allocate(b.whole, whole_bytes(b, b.flat->computed), Category::parameters, kUnshardStream);
-      writer_.free_later(casts(b) ? b.cast : b.there);
+      if (!keeps_shard(b)) writer_.free_later(casts(b) ? b.cast : b.there);
     });
+  }
+  // What came from the host: with use_orig_params the original parameters are views of it until the module's forward or
+  // backward ends.
+  bool keeps_shard(const FlatBlocks& b) const {
+    return strategy_.offloads && strategy_.flat->original_parameters && !casts(b);
   }
   void prepare(const FlatBlocks& b) {
     if (casts(b)) writer_.allocate(b.cast, shard_bytes(b, b.flat->computed), Category::parameters, kPreUnshardStream);
@@ -156,11 +162,14 @@ class Fsdp1Writer {
   void reshard_forward(const FlatBlocks& b) {
     if (!shares()) return reshard_whole(b);
     if (!b.is_root() && strategy_.reshard_after_forward) writer_.free_later(b.whole);
+    if (keeps_shard(b)) writer_.free_later(b.there);
   }
   // In a hook, whose stream is that on which autograd first saw the parameters: where they were gathered.
   void reshard_backward(const FlatBlocks& b) {
     if (!shares()) return reshard_whole(b);
-    if (pass_.reduces || strategy_.reshard_after_forward) writer_.free(b.whole);
+    if (!pass_.reduces && !strategy_.reshard_after_forward) return;
+    writer_.free(b.whole);
+    if (keeps_shard(b)) writer_.free_later(b.there);
   }
   void reshard_whole(const FlatBlocks& b) {
     writer_.free_later(b.cast);
