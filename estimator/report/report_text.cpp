@@ -188,8 +188,10 @@ std::string PlanScreen::timeline() const {
 
 std::string PlanScreen::saving(const PhaseRow& row) const {
   const std::int64_t more = row.peak.allocated_bytes - row.live.allocated_bytes;
+  constexpr std::int64_t kOfMessages = 4096;  // what ranks tell each other, not a tensor that becomes whole
   return bytes(row.peak.allocated_bytes) + " at most" + dot() +
-         (more > 0 ? bytes(more) + " for one tensor after another, whole" : "no more than lives between steps");
+         (more > kOfMessages ? bytes(more) + " for what becomes whole, one after another"
+                             : "no more than lives between steps");
 }
 
 std::string PlanScreen::facts() const {

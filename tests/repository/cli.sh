@@ -726,11 +726,16 @@ expect 2 'at least as many microbatches as stages, but got 4 microbatches and 6 
 expect 2 'exactly 2 stages per rank, but got 3' $looped zbvzerobubble,stages=3
 expect 2 'some parameters got no gradient' ${looped/--gpus 3/--gpus 6} interleavedzerobubble --fsdp reshard=true
 saved="tests/parallel/models/llama.json --seq 512 --opt adamw --gpu h200 --batch 4 --gpus 4 --fsdp param=bf16 --save"
-expect 0 'Saves .* at most · 93.8 MiB for one tensor' $saved full
+expect 0 'Saves .* at most · 93.8 MiB for what becomes whole' $saved full
 expect 0 'no more than lives between steps' $saved sharded
 expect 0 '"save": "model"' $saved model --format json
 expect 2 'did you mean "full"' $saved ful
-expect 2 'a full checkpoint of --tp is not planned' $saved model --tp 2
+expect 0 'Saves .* at most · 141 MiB for what becomes whole' $saved model --tp 2
+expect 2 'a full checkpoint of experts that --tp shares is not planned' ${saved/llama.json/mixtral.json} model --tp 2
+expect 2 'a sharded checkpoint of FSDP1' ${saved/param=bf16/version=1} sharded
+expect 0 'Saves .* at most · 188 MiB for what becomes whole' ${saved/param=bf16/version=1} model
+expect 0 'no more than lives between steps' ${saved/--fsdp param=bf16/--zero 2 --precision bf16} full
+expect 2 'what DeepSpeed saves in fp32' ${saved/--fsdp param=bf16/--zero 2} full
 expect 2 'leave out --step' $saved full --step first
 expect 2 'ZeroRedundancyOptimizer' ${saved/--fsdp param=bf16/--zero 1} full
 expect 2 'no words for --save' $saved full --emit torchrun

@@ -31,8 +31,7 @@ void refuse_with_mesh(const FitOptions& options) {
     throw Error("--may mesh tries FSDP2, and --fsdp version=1 says FSDP1", ErrorKind::usage)
         .help("leave out version=1");
   if (options.run.save == "full" || options.run.save == "model")
-    throw Error("--save " + options.run.save + " is not planned with the --tp and --pp that --may mesh tries",
-                ErrorKind::usage)
+    throw Error("--save " + options.run.save + " is not planned with --may mesh", ErrorKind::usage)
         .help("--save sharded, or plan one of its rows with --save " + options.run.save);
   for (const std::string& word : options.may)
     if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
