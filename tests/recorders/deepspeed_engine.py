@@ -31,6 +31,8 @@ def config_of(kind, size):
         zero["stage3_param_persistence_threshold"] = kind.number("persist")
     if "overlap" in kind or "nooverlap" in kind:
         zero["overlap_comm"] = "overlap" in kind
+    if kind.number("stage") == 3 and {"savefull", "savemodel"} & set(kind.names):
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
     zero |= {f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in ("optimizer", "param") if f"off{what}" in kind}
     config = {"train_micro_batch_size_per_gpu": size, "gradient_accumulation_steps": kind.number("acc"),
               "fp16" if "fp" in kind else "bf16": {"enabled": True}, "zero_optimization": zero, "zero_allow_untested_optimizer": True,

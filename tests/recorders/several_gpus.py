@@ -433,7 +433,7 @@ def main():
     elif kind.way == "deepspeed":
         from deepspeed_engine import Engine, made_partitioned
         with made_partitioned(kind, size):
-            made, _, batch_of = MODELS[name]()
+            made, _, batch_of = stored(name, kind) if "nf" in kind else MODELS[name]()
         made = adapted(made, kind)
         model = optimizer = Engine(made, batch_of, optimizer_of(made, opt, kind), kind, size)
         make_batch, built = model.batch, stat("current")
