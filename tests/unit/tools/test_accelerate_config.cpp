@@ -155,7 +155,7 @@ TEST_CASE("what Accelerate does not know, or is not planned, points at its place
   refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 0\n", "without ZeRO");
   refused(
       "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 2\n"
-      "  offload_optimizer_device: cpu\n",
+      "  offload_optimizer_device: cpu\n  offload_param_device: cpu\n",
       "of stage 3");
   refused("distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: fp8\n", "bf16 or fp16");
   refused("distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_config: {dynamo_backend: INDUCTOR}\n",
