@@ -50,8 +50,9 @@ TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, const Expert
 /// The same where RunConfig::expert_ranks have some of the experts each, a module of its own with weights for
 /// `n.experts` / ranks (transformers/distributed/expert_parallel.py, AllToAllEP): each pair goes to the rank that has
 /// its expert, which runs what it is sent as if each pair were a token of one expert; what comes back is weighted and
-/// summed. How many pairs it is sent is RunConfig::expert_load's to say. `module`: its name within the layer, empty
-/// where it is the layer's own. Throws Error, at the argument `num_experts`, for experts that the ranks do not divide.
-TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, const ExpertSizes& n, std::string_view module);
+/// summed. Of ranks that share layers each does so with a part of the tokens. How many pairs it is sent is
+/// RunConfig::expert_load's to say. `module`: its name within the layer, empty where it is the layer's own. Throws
+/// Error, at the argument `num_experts`, for experts that the ranks do not divide.
+TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, ExpertSizes n, std::string_view module);
 
 }  // namespace gpuplan::aten

@@ -6,6 +6,7 @@
 #include "estimator/aten/experts.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
+#include "estimator/aten/tensor_parallel.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::aten {
@@ -60,17 +61,21 @@ TensorId experts_of(LayerBuilder& b, TensorId received, std::int64_t rows, const
 }
 
 // One at least: torch.sum of none stands for it.
-std::int64_t rows_of_rank(const LayerBuilder& b, std::int64_t pairs) {
+std::int64_t received_rows(const LayerBuilder& b, std::int64_t pairs) {
   const double most = static_cast<double>(checked_mul(pairs, b.run().expert_ranks));
   return static_cast<std::int64_t>(std::clamp(std::ceil(static_cast<double>(pairs) * b.run().expert_load), 1.0, most));
 }
 
-TensorId dispatched_experts(LayerBuilder& b, TensorId x, const Routed& routed, const ExpertWeights& w,
-                            const ExpertSizes& n) {
-  const DType dtype = b.dtype(x);
+// Those that share layers have the same tokens, and send a part of them each.
+TensorId dispatched_experts(LayerBuilder& b, TensorId given, Routed routed, const ExpertWeights& w, ExpertSizes n) {
+  const DType dtype = b.dtype(given);
+  const TensorId x = rows_of_rank(b, given);
+  routed.experts = rows_of_rank(b, routed.experts);
+  routed.weights = rows_of_rank(b, routed.weights);
+  n.tokens = b.shape(x)[0];
   const std::int64_t pairs = n.pairs(), ranks = b.run().expert_ranks;
   ExpertSizes own = n;
-  own.tokens = rows_of_rank(b, pairs);
+  own.tokens = received_rows(b, pairs);
   own.experts = n.experts / ranks;
   own.top_k = 1;
   own.masks = true;
@@ -83,7 +88,7 @@ TensorId dispatched_experts(LayerBuilder& b, TensorId x, const Routed& routed, c
   const TensorId rows = exchanged(b, sent, own.tokens);
   const TensorId rows_of = experts_of(b, counts[1], own.tokens, n);
   const TensorId ones = b.emit(Operator::ones_like, Fill{own.tokens}, {rows_of}, {own.tokens}, dtype);
-  b.hold({sent, counts[0], counts[1]});
+  b.hold({x, routed.experts, sent, counts[0], counts[1]});
   const TensorId y = experts(b, rows, {.weights = ones, .experts = rows_of}, w, own);
   const TensorId back = exchanged(b, y, pairs);
   const TensorId there = b.emit(Operator::empty_like, Fill{}, {back}, b.shape(back), dtype);
@@ -92,8 +97,9 @@ TensorId dispatched_experts(LayerBuilder& b, TensorId x, const Routed& routed, c
     node.give(back, node.run(Operator::index, Copy{b.elements(back)}, {node.grad(), order}, b.shape(back), dtype));
   const TensorId by_token = view(b, ordered, {n.tokens, n.top_k, n.hidden});
   const TensorId weighted = mul(b, by_token, unsqueeze(b, routed.weights, 2));
-  const TensorId out = b.cast(reduce(b, weighted, 0b10U, false, false), dtype);
-  b.hold({rows, rows_of, ones, y, order, back, ordered});
+  const TensorId sum = reduce(b, weighted, 0b10U, false, false);
+  const TensorId out = b.cast(rows_of_ranks(b, sum), dtype);
+  b.hold({rows, rows_of, ones, y, order, routed.weights, back, ordered, sum});
   return out;
 }
 
@@ -107,12 +113,13 @@ TensorId as_local(LayerBuilder& b, TensorId parameter) {
 }  // namespace
 
 // The experts are a module of their own, which FSDP2 wraps: its policy converts what it is given.
-TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, const ExpertSizes& n, std::string_view module) {
+TensorId experts_of_ranks(LayerBuilder& b, TensorId x, Routed routed, ExpertSizes n, std::string_view module) {
   const std::int64_t ranks = b.run().expert_ranks, own = n.experts / ranks;
   if (own * ranks != n.experts)
     b.fail("num_experts", std::to_string(n.experts) + " experts are not a multiple of --ep " + std::to_string(ranks));
   if (b.run().given_type) routed.weights = b.cast(routed.weights, b.run().precision);
   const LayerId within = b.begin_part(module, "Experts");
+  n.inner = checked_mul(n.inner, b.run().tensor_ranks);  // the model is one rank's of --tp, and experts are whole
   ExpertSizes of_rank = n;
   of_rank.experts = own;
   ExpertWeights w = expert_weights(b, of_rank);

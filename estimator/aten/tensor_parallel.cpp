@@ -164,8 +164,35 @@ TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
   return y;
 }
 
+TensorId rows_of_rank(LayerBuilder& b, TensorId x) {
+  const std::int64_t ranks = b.run().tensor_ranks;
+  if (ranks == 1) return x;
+  const Shape whole = b.shape(x);
+  if (whole[0] % ranks != 0)
+    b.fail(std::to_string(whole[0]) + " tokens are not a multiple of --tp " + std::to_string(ranks) +
+           ", whose ranks send as many of them each to the experts");
+  Shape own = whole;
+  own.set(0, whole[0] / ranks);
+  const TensorId part = b.emit(Operator::clone, Copy{own.elements()}, {x}, own, b.dtype(x));
+  if (NodeBuilder node = b.node("RedistributeBackward", part, {x}))
+    node.give(x, node.run(Operator::all_gather, Marker{}, {node.contiguous(node.grad())}, whole, b.dtype(x)));
+  return part;
+}
+
+TensorId rows_of_ranks(LayerBuilder& b, TensorId x) {
+  const std::int64_t ranks = b.run().tensor_ranks;
+  if (ranks == 1) return x;
+  const Shape own = b.shape(x);
+  Shape all = own;
+  all.set(0, own[0] * ranks);
+  const TensorId whole = b.emit(Operator::all_gather, Marker{}, {x}, all, b.dtype(x));
+  if (NodeBuilder node = b.node("RedistributeBackward", whole, {x}))
+    node.give(x, node.run(Operator::clone, Copy{own.elements()}, {node.grad()}, own, b.dtype(x)));
+  return whole;
+}
+
 TensorId summed_backward(LayerBuilder& b, TensorId x) {
-  if (b.run().tensor_ranks == 1 || !b.training()) return x;
+  if (b.run().tensor_ranks == 1 || b.run().expert_ranks > 1 || !b.training()) return x;
   const TensorId given = b.alias(x, b.shape(x), b.strides(x));
   if (NodeBuilder node = b.node("_AllReduceBackwardBackward", given, {x})) {
     node.run_in_place(Operator::all_reduce, Copy{b.elements(x)}, {node.grad()});
@@ -175,7 +202,7 @@ TensorId summed_backward(LayerBuilder& b, TensorId x) {
 }
 
 TensorId summed_in_place(LayerBuilder& b, TensorId y) {
-  if (b.run().tensor_ranks == 1) return y;
+  if (b.run().tensor_ranks == 1 || b.run().expert_ranks > 1) return y;
   const TensorId sum = b.emit_in_place(Operator::all_reduce, Copy{b.elements(y)}, {y});
   if (NodeBuilder node = b.node("_AllReduceForwardBackward", sum, {y})) node.give(y, node.grad());
   return sum;

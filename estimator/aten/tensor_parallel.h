@@ -37,8 +37,14 @@ TensorId shared_embedding(LayerBuilder& b, TensorId weight, TensorId indices);
 TensorId summed_rows(LayerBuilder& b, TensorId y);
 TensorId tokens_of_rank(LayerBuilder& b, TensorId x);
 
+/// Rows [n, h] of which the ranks that share a layer take a part each, and what all of them have of their parts
+/// (transformers' AllToAllEP). The tensor itself where no rank shares the layer.
+TensorId rows_of_rank(LayerBuilder& b, TensorId x);
+TensorId rows_of_ranks(LayerBuilder& b, TensorId x);
+
 /// Of experts (transformers' MoeExpertsParallel, whose collectives are in place): the gradient of what they are given
-/// is summed over the ranks, and so is their result. The tensor itself where no rank shares the layer.
+/// is summed over the ranks, and so is their result. The tensor itself where no rank shares the layer, and where ranks
+/// have some of the experts each.
 TensorId summed_backward(LayerBuilder& b, TensorId x);
 TensorId summed_in_place(LayerBuilder& b, TensorId y);
 

@@ -60,27 +60,30 @@ Gathered gathered_gradients(const Graph& graph) {
 }
 
 // Of collectives that are operations of the schedule, forward and backward: tensor parallelism's, with sequence
-// parallelism of tokens, of tokens that go to experts and back, of keys and values that a ring of context parallelism
-// gathers, and of their gradients.
+// parallelism of tokens, of tokens that go to experts and back (passed), of keys and values that a ring of context
+// parallelism gathers, and of their gradients (sent).
 struct OperationBytes {
   struct Both {
     std::int64_t forward = 0, backward = 0;
     std::int64_t forward_calls = 0, backward_calls = 0;
   };
-  Both reduced, results, tokens, scattered, gathered, passed;
+  Both reduced, results, tokens, scattered, gathered, passed, sent;
 };
 
-// Tensor parallelism gathers the results of lm_head, sequence parallelism tokens, also those that lm_head is given; a
+// Tensor parallelism gathers the results of lm_head and what experts that others share return, sequence parallelism
+// tokens, also those that lm_head is given; a
 // ring keys and values. `computed`: lm_head has run its product.
 OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, const TensorPlan& plan, bool computed,
                                OperationBytes& bytes) {
+  const bool of_experts = step.layer != kNone && graph.layers[index(step.layer)].dispatched;
   switch (step.op) {
     case Operator::all_reduce: return &bytes.reduced;
-    case Operator::all_to_all: return &bytes.passed;
+    case Operator::all_to_all: return of_experts ? &bytes.passed : &bytes.sent;
     case Operator::reduce_scatter: return &bytes.scattered;
     case Operator::all_gather: break;
     default: return nullptr;
   }
+  if (of_experts) return &bytes.tokens;
   if (step.layer == kNone) return &bytes.gathered;
   const Layer& layer = graph.layers[index(step.layer)];
   const TensorStyle style = tensor_style_of(layer.name, plan.sequence);
@@ -232,7 +235,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
               shared.gathered.forward_calls);
   add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward,
               shared.gathered.backward_calls);
-  add_context("gradients of keys and values", Collective::send, shared.passed.backward, shared.passed.backward_calls);
+  add_context("gradients of keys and values", Collective::send, shared.sent.backward, shared.sent.backward_calls);
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::megatron: {
@@ -296,14 +299,15 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       std::int64_t of_replicas = 0, calls_of_replicas = 0;  // one after each reduce-scatter
       for (const bool of_experts : {false, true}) {
         const UnitBytes sum = unit_bytes(graph, schedule, units, strategy, of_experts);
-        const std::int64_t group = strategy.group(of_experts).ranks, apart = of_experts ? strategy.experts : 1;
+        const std::int64_t group = strategy.group(of_experts).ranks,
+                           apart = of_experts ? strategy.experts : strategy.tensor;
         Hidden hidden;
         // Who unshards a stage asks for all of it before anything else runs.
         const bool at_once = runs_actions(strategy.pipelining.schedule);
         if (strategy.runs_stages()) hidden = {Phase::forward, at_once ? sum.forward : sum.root};
         const auto add_units = [&](std::string_view what, Collective collective, std::int64_t bytes,
                                    std::int64_t calls) {
-          add_over(group, strategy.tensor * apart, what, collective, bytes, hidden, calls);
+          add_over(group, apart, what, collective, bytes, hidden, calls);
         };
         add_units(of_experts ? kForwardGathersOfExpertsRow : kForwardGathersRow, Collective::all_gather,
                   sum.root * gathers.root + (sum.forward - sum.root) * gathers.forward, sum.units * gathers.forward);

@@ -85,7 +85,7 @@ std::string module_of(const Layer& layer) {
 
 // Accelerate's units beside the blocks (utils/fsdp_utils.py, fsdp2_prepare_model): the embedding before them, unless it
 // is tied, and the norm and the head behind them.
-void add_ends(const Graph& graph, Blocks& blocks) {
+void add_ends(const Graph& graph, bool of_accelerate, Blocks& blocks) {
   const ParameterTensor* embedding = nullptr;
   std::vector<std::string> tail;
   for (const ParameterTensor& p : graph.parameters) {
@@ -97,7 +97,7 @@ void add_ends(const Graph& graph, Blocks& blocks) {
     else if (layer.type == "Embedding" && (embedding == nullptr || elements(*embedding) < elements(p)))
       embedding = &p;
   }
-  leave_norm(graph, tail);
+  if (of_accelerate) leave_norm(graph, tail);
   const bool tied = embedding != nullptr && is_tied(graph, *embedding);
   if (embedding != nullptr && !tied) {
     for (auto& [name, block] : blocks.of_layer) ++block;
@@ -225,7 +225,7 @@ std::string path_of(const Graph& graph, const Checkpoint& part) {
 
 std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   Blocks blocks = find_blocks(graph);
-  if (strategy.wraps_ends && !blocks.paths.empty()) add_ends(graph, blocks);
+  if (strategy.wraps_ends && !blocks.paths.empty()) add_ends(graph, strategy.as_accelerate, blocks);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
   Units found = units_of(graph, blocks);

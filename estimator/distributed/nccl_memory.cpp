@@ -25,14 +25,14 @@ std::vector<NcclGroup> communicators(const Strategy& s) {
   NcclGroup stages = of(s.pipeline, s.ranks());
   stages.collectives = false;
   stages.peers = std::min<std::int64_t>(s.pipeline - 1, 2);
-  NcclGroup experts = of(s.experts, 1);
+  NcclGroup experts = group_of(s.experts, 1, node);  // of those that share layers, too
   experts.collectives = false;
   experts.peers = s.experts - 1;
   NcclGroup context = of(s.context, 1);
   // Gradients, to the next and from the one before: a peer's two connections.
   context.peers = s.context > 1 && trains ? 1 : 0;
   const std::int64_t alike = s.experts > 1 ? s.group(true).ranks : 1;
-  all.insert(all.end(), {stages, experts, context, of(alike, s.experts)});
+  all.insert(all.end(), {stages, experts, context, group_of(alike, s.experts, node)});
   return all;
 }
 

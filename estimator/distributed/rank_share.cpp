@@ -73,8 +73,8 @@ void refuse_experts(const RunConfig& run, const Strategy& strategy) {
   if (run.pytorch != kNewestPyTorch)
     refuse("--ep is planned as transformers does it with PyTorch 2.15", "leave out --pytorch");
   if (run.autocast) refuse("--amp is not planned with --ep", "--fsdp param=bf16,reduce=fp32");
-  if (run.lora || run.weights != WeightFormat::as_computed)
-    refuse("adapters and stored weights are not planned with --ep", "leave out --lora and --weights");
+  if (run.weights != WeightFormat::as_computed)
+    refuse("stored weights are not planned with --ep", "leave out --weights");
   if (strategy.offloads) refuse("offloading is not planned with --ep", "leave out offload=true");
 }
 

@@ -92,7 +92,7 @@ struct Strategy {
   std::int64_t tensor = 1;           // Megatron's tensor parallelism within a layer
   TensorPlan tensor_plan;
   std::int64_t pipeline = 1;  // ranks that have other stages each
-  /// Neighbours among the ranks of data parallelism that have some of the experts each (expert parallelism), and how
+  /// Neighbours, also those that share layers, that have some of the experts each (expert parallelism), and how
   /// many times as many (token, expert) pairs the rank is sent as it sends.
   std::int64_t experts = 1;
   double expert_load = 1;
@@ -152,14 +152,14 @@ struct Strategy {
   /// Over how many ranks FSDP2 shares the model, and which of them the rank is: init_device_mesh's (replicas, shards).
   std::int64_t shards() const { return ranks() / replicas; }
   std::int64_t shard() const { return rank % shards(); }
-  /// Over how many ranks FSDP2 shares a parameter, and which of them the rank is. Neighbours have different experts
-  /// (transformers' mesh of "efsdp" x "ep").
+  /// Over how many ranks FSDP2 shares a parameter, and which of them the rank is. Neighbours have different experts,
+  /// and those that share layers are among them (transformers' mesh of "efsdp" x "ep").
   struct Group {
     std::int64_t ranks = 1, rank = 0;
   };
   Group group(bool of_experts) const {
-    const std::int64_t apart = of_experts ? experts : 1;
-    return {shards() / apart, shard() / apart};
+    if (!of_experts) return {shards(), shard()};
+    return {shards() * tensor / experts, shard() * tensor / experts};
   }
   /// DeepSpeed's "reduce_bucket_size", and whether its stage is 2: gradients leave for the bucket as they come.
   std::int64_t reduce_bucket_elements = 500'000'000;

@@ -97,6 +97,11 @@ Strategy with_shared_layers(Strategy strategy, GivenFlags given, RunConfig& run)
   if (strategy.data != DataParallel::none && strategy.data != DataParallel::fsdp)
     refuse_plan("tensor parallelism is planned alone and with FSDP2 over the other ranks", "--zero fsdp");
   if (run.autocast) refuse_plan("--amp is not planned with --tp", "--precision bf16, or --fsdp param=bf16,reduce=fp32");
+  if (run.lora && strategy.tensor_plan.sequence)  // torch/distributed/tensor/parallel/style.py, of peft's modules
+    refuse_plan(
+        "PyTorch refuses layers with adapters: \"ColwiseParallel currently only support nn.Linear and "
+        "nn.Embedding!\"",
+        "leave out --lora, or --tp: --fsdp over all --gpus trains adapters");
   if (run.lora || run.weights != WeightFormat::as_computed)
     refuse_plan("adapters and stored weights are not planned with --tp", "leave out --lora and --weights");
   if (run.kernels == Kernels::liger) refuse_plan("Liger's kernels are not planned with --tp", "leave out --kernels");

@@ -116,6 +116,7 @@ std::string sharing_ddp(const Launch& l) {
 std::string sharing_experts(const Launch& l) {
   const Strategy& s = l.strategy;
   std::string arguments = "fsdp_size=" + std::to_string(s.shards()) + ", ep_size=" + std::to_string(s.experts);
+  if (s.tensor > 1) arguments = "tp_size=" + std::to_string(s.tensor) + ", " + arguments;
   if (s.replicas > 1) arguments = "dp_replicate_size=" + std::to_string(s.replicas) + ", " + arguments;
   if (s.param_type) arguments += ", fsdp_mixed_precision=True";
   return "\n\ndef shared_model(local_rank):\n    with torch.device(\"meta\"):\n        model = make_model()\n" +
@@ -164,7 +165,8 @@ std::string sharing_fsdp(const Launch& l) {
 
 std::string sharing(const Launch& l) {
   std::string out = checkpoint_policy(l);
-  if (l.strategy.tensor > 1) out += l.strategy.tensor_plan.sequence ? sequence_function(l) : tensor_function(l);
+  if (l.strategy.tensor > 1 && !shares_experts(l))
+    out += l.strategy.tensor_plan.sequence ? sequence_function(l) : tensor_function(l);
   if (l.strategy.runs_stages()) return out + pipeline_class(l) + sharing_stages(l, fsdp_arguments(l));
   if (shares_ddp(l)) return out + sharing_ddp(l);
   return out + (shares_experts(l) ? sharing_experts(l) : sharing_fsdp(l));

@@ -106,9 +106,9 @@ class GpusScreen : public StyledScreen {
     const bool deepspeed = s.is_deepspeed() && !by_definition(report_.run, s);
     const std::string stage = s.data == DataParallel::zero3 ? "3" : s.partitions_gradients ? "2" : "1";
     const std::string data = deepspeed ? "DeepSpeed ZeRO-" + stage : std::string(title_of(s));
-    if (s.experts > 1) return data + dot() + "expert parallel " + format_count(s.experts);
     std::vector<std::string> parts;
     if (s.data != DataParallel::none) parts.push_back(data);
+    if (s.experts > 1) parts.push_back("expert parallel " + format_count(s.experts));
     if (s.context > 1) parts.push_back("context parallel " + format_count(s.context));
     if (s.tensor > 1) parts.push_back(tensor_title());
     return joined(parts, dot());
@@ -124,7 +124,8 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     return "pipeline of " + format_count(s.stages()) + " stages, " + std::string(title_of(s.pipelining.schedule)) +
            (s.tensor == 1 ? "" : dot() + tensor_title()) +
-           (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data)));
+           (s.data == DataParallel::none ? "" : dot() + std::string(title_of(s.data))) +
+           (s.context == 1 ? "" : dot() + "context parallel " + format_count(s.context));
   }
   // Stage 3 has one, and says how much it gathers ahead and keeps.
   std::string buckets() const {

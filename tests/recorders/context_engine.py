@@ -36,7 +36,8 @@ def answer_with_positions(rank, ranks, tokens):
 
 
 class Context:
-    def __init__(self, ranks, tensor):
+    def __init__(self, ranks, tensor, samples=None):
+        self.samples = samples  # of a step of a pipeline
         sizes = (dist.get_world_size() // ranks // tensor, ranks, tensor)
         self.mesh = init_device_mesh("cuda", sizes, mesh_dim_names=("dp", "cp", "tp"))["cp"]
         self.tokens = None
@@ -53,6 +54,20 @@ class Context:
             batch["shift_labels"] = shifted[:, 1:].contiguous()
         batch["position_ids"] = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[0], -1)
         return batch
+
+    def of_stage(self, batch, first, last):
+        """What a stage of a pipeline is given anew in each step: tokens, shifted labels, and positions of all samples."""
+        samples = self.samples
+        if self.tokens is None:
+            self.tokens = 1024
+            answer_with_positions(self.mesh.get_local_rank(), self.mesh.size(), self.tokens)
+        tokens = (batch[0].clone(),) if first else ()
+        labels = nn.functional.pad(batch[-1], (0, 1), value=-100)[:, 1:].contiguous() if last else None
+        return tokens, labels, {"position_ids": torch.arange(self.tokens, device="cuda").expand(samples, -1)}
+
+    def cut_stage(self, tokens, labels, positions):
+        of_labels = {} if labels is None else {"labels": labels}
+        return self.cut(dict(enumerate(tokens)) | of_labels | positions)
 
     def cut(self, batch):
         buffers = list(batch.values())

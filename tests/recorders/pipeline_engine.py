@@ -5,7 +5,8 @@ can be, the first stages have one more. Words of a kind: gpipe, 1f1b, interleave
 micro-batches), drop
 (step(return_outputs=False)), static (shapes are given, so that nothing is run to infer them), bf16, block, op, shardsN (FSDP2 over the N ranks of a
 stage, as torchtitan has it with pipelines: not resharded after the forward, but with reshard; hsdp2: two replicas of them), with a policy as in
-pp+bf16+fp32_shards8, tpN (layers are shared over N ranks as transformers does it; sequence: as parallelize_module does it, and loss: with its loss).
+pp+bf16+fp32_shards8, cpN (the tokens of a sample are
+shared over N of the ranks of a stage, as torchtitan has it: context_parallel() is around the step, and each stage is given positions), tpN (layers are shared over N ranks as transformers does it; sequence: as parallelize_module does it, and loss: with its loss).
 Hidden states of a sequence are DTensors between stages, which send what is local of them, and are told the placements.
 
 One imagined rank has no neighbours: what they would say about the shapes of what they send is filled in here, in a tensor of the
@@ -53,8 +54,8 @@ class Stage(nn.Module):
         if not self.last:
             self.model.norm = nn.Identity()
 
-    def forward(self, given):
-        hidden = self.model(**{"input_ids" if self.first else "inputs_embeds": given}, use_cache=False).last_hidden_state
+    def forward(self, given, **positions):
+        hidden = self.model(**{"input_ids" if self.first else "inputs_embeds": given}, **positions, use_cache=False).last_hidden_state
         return self.head(hidden) if self.last else hidden
 
 
@@ -108,6 +109,9 @@ class Engine:
                 by_operator(part, list(part.model.layers))
             if "block" in kind:
                 part.gradient_checkpointing_enable()
+            if "cp" in kind:
+                from accelerate.big_modeling import _attach_context_parallel_hooks
+                _attach_context_parallel_hooks(part)
         self.modules = [Stage(part, stage, stages) for part, stage in zip(copies, numbers)]
         for module in self.modules:
             if "shards" in kind:
@@ -117,7 +121,7 @@ class Engine:
                 fully_shard(module, **(more | {"reshard_after_forward": None if "reshard" in kind else False}))
             module.to_empty(device="cuda")
         micro_batches = kind.number("acc")
-        hidden = (size, 1024, config.hidden_size)
+        hidden = (size, 1024 // kind.number("cp"), config.hidden_size)
         tokens = torch.empty(hidden[:2], dtype=torch.int64, device="meta")
         states = torch.empty(hidden, device="meta", requires_grad=True)
         logits = torch.empty((*hidden[:2], config.vocab_size), device="meta", requires_grad=True)
@@ -131,7 +135,7 @@ class Engine:
         chosen = SCHEDULES[next(name for name in kind.names if name in SCHEDULES)]
         several = issubclass(chosen, PipelineScheduleMulti)
         self.schedule = chosen(self.stages if several else self.stages[0], micro_batches,
-                               loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size))
+                               loss_fn=lambda logits, labels: loss(logits, labels, vocab_size=config.vocab_size, **({"shift_labels": labels} if "cp" in kind else {})))
         self.returns = "drop" not in kind
         self.around = loss_parallel if "loss" in kind else contextlib.nullcontext
         initialize = "_initialize_stages" if several else "_initialize_stage"
@@ -151,7 +155,7 @@ class Engine:
     def parameters(self):
         return itertools.chain(*(module.parameters() for module in self.modules))
 
-    def run(self, batch, meter):
+    def run(self, batch, meter, context=None):
         """One step's micro-batches. "forward" ends when the first gradient is asked for."""
         begun = []
 
@@ -166,13 +170,17 @@ class Engine:
 
         for stage in self.stages:
             stage.get_bwd_recv_ops, stage.backward_one_chunk = begins_backward(stage.get_bwd_recv_ops), begins_backward(stage.backward_one_chunk)
-        inputs = batch[:1] if self.first else ()
+        if context is None:
+            inputs, labels, positions = batch[:1] if self.first else (), batch[-1] if self.last else None, {}
+        else:
+            inputs, labels, positions = context.of_stage(batch, self.first, self.last)
         losses = []
-        with self.around():
+        with self.around(), context.cut_stage(inputs, labels, positions) if context else contextlib.nullcontext():
             if self.last:
-                self.schedule.step(*inputs, target=batch[-1], losses=losses, return_outputs=self.returns)
+                self.schedule.step(*inputs, target=labels, losses=losses, return_outputs=self.returns, **positions)
             else:
-                self.schedule.step(*inputs, return_outputs=self.returns)
+                self.schedule.step(*inputs, return_outputs=self.returns, **positions)
+        del inputs, labels, positions
         for stage in self.stages:
             del stage.get_bwd_recv_ops, stage.backward_one_chunk
         time.sleep(0.1)  # the thread that ran the last autograd.grad() may hold its results a little longer than who asked for them

@@ -123,11 +123,11 @@ class Kind:
     tp2:   transformers' tensor parallelism over two ranks, alone (single) or with fsdp2 over the others; sequence: parallelize_module
            with sequence parallelism; loss: with loss parallelism, too
     cp4:   (of fsdp2, or of single with infer) context parallelism over neighbours, as Trainer calls it: context_engine.py; seq1000: so many tokens
-    ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks; load150: each is sent 1.5 times what it sends
+    ep4:   (of fsdp2) transformers' expert parallelism over four of the ranks: experts_engine.py
     fsdp1: fsdp1_engine.py; deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer; with
-           only3 beside block 3's q_proj)
+           only3 beside block 3's q_proj, with attention beside those of attention)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -220,36 +220,7 @@ def shard_ends(model, reshards, more):
     fully_shard([norm, embedding, head] if tied else [norm, head], reshard_after_forward=False, **more)
 
 
-def route(pairs, ranks, load):
-    """What routers choose is not known on an imagined GPU: each rank is sent `load` % of the pairs that it sends."""
-    as_list = torch.Tensor.tolist
-
-    def sizes(tensor):
-        if tensor.is_cuda and tensor.dtype == torch.int64 and tensor.shape == (2, ranks):
-            tensor.cpu()
-            return [[pairs // ranks] * ranks, [pairs * load // 100 // ranks] * ranks]
-        return as_list(tensor)
-
-    torch.Tensor.tolist = sizes
-
-
-def with_experts(name, kind, size):
-    """As transformers distributes a model whose experts are shared over `ep` of the ranks (DistributedConfig)."""
-    from transformers.distributed.configuration_utils import DistributedConfig
-    from transformers.distributed.utils import initialize_distributed_mesh
-    with torch.device("meta"):
-        model, _, batch = MODELS[name]()
-    if "block" in kind:
-        model.gradient_checkpointing_enable()
-    route(size * 1024 * model.config.num_experts_per_tok, kind.number("ep"), kind.number("load", 100))
-    replicas = kind.number("hsdp")
-    config = DistributedConfig(dp_replicate_size=replicas, fsdp_size=dist.get_world_size() // replicas, ep_size=kind.number("ep"),
-                               fsdp_mixed_precision=bool(kind.policy))
-    _, meshes = initialize_distributed_mesh(config)
-    model = type(model).maybe_distribute_model(model, config, meshes)
-    model.to_empty(device="cuda")
-    model.tie_weights()
-    return model, batch
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 
 def adapted(model, kind):
@@ -257,7 +228,7 @@ def adapted(model, kind):
     if "lora" not in kind:
         return model
     from peft import LoraConfig, get_peft_model
-    targets = [f"layers.{kind.number('only')}.self_attn.q_proj"] if "only" in kind else "all-linear"
+    targets = [f"layers.{kind.number('only')}.self_attn.q_proj"] if "only" in kind else ATTENTION if "attention" in kind else "all-linear"
     return get_peft_model(model, LoraConfig(r=kind.number("lora"), target_modules=targets, task_type="CAUSAL_LM"))
 
 
@@ -328,7 +299,8 @@ def sharded(name, kind):
 
 def wrapped(name, kind, local_rank, size):
     if "ep" in kind:
-        return with_experts(name, kind, size)
+        from experts_engine import with_experts
+        return with_experts(MODELS[name], adapted, kind, size)
     if kind.way == "fsdp2" or "tp" in kind:
         return sharded(name, kind)
     if kind.way == "fsdp1":
@@ -465,7 +437,7 @@ def main():
     meter("built")
     if "cp" in kind:
         from context_engine import Context
-        context = Context(kind.number("cp"), kind.number("tp"))
+        context = Context(kind.number("cp"), kind.number("tp"), size * micro_batches)
 
     def pass_over(number, last):
         if "nosync" in kind and kind.way != "fsdp1":
@@ -506,7 +478,7 @@ def main():
             meter("forward")
             return
         if kind.way == "pp":
-            model.run(batch, meter)
+            model.run(batch, meter, context if "cp" in kind else None)
         else:
             for number in range(micro_batches):
                 pass_over(number, number + 1 == micro_batches)

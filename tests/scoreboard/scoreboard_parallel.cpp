@@ -183,6 +183,7 @@ RunConfig run_of(const json& r) {
   if (kind.has("nf")) run.weights = WeightFormat::nf4;
   if (kind.way == "deepspeed") run.precision = kind.has("fp") ? DType::fp16 : DType::bf16;
   if (kind.has("lora")) run.lora = Lora{.rank = kind.number("lora"), .targets = {std::string(kAllLinear)}};
+  if (kind.has("attention")) run.lora->targets = {"q_proj", "k_proj", "v_proj", "o_proj"};
   if (kind.has("only")) run.lora->targets = {"layers." + std::to_string(kind.number("only")) + ".self_attn.q_proj"};
   if (kind.has("savefull")) run.save = SavedCheckpoint::full;
   if (kind.has("savemodel")) run.save = SavedCheckpoint::model;

@@ -189,14 +189,25 @@ void share_experts(const SeveralGpusOptions& o, Strategy& s) {
   if (s.experts == 1) return;
   if (s.data != DataParallel::fsdp)
     throw Error("--ep is planned with FSDP2 over the same ranks", ErrorKind::usage).help("--zero fsdp");
-  if (s.tensor > 1 || s.pipeline > 1)
-    throw Error("--ep is not planned with --tp and --pp", ErrorKind::usage).help("leave them out");
+  if (s.pipeline > 1)
+    throw Error("transformers shares no experts between the ranks of a stage, and --ep is not planned with --pp",
+                ErrorKind::usage)
+        .help("leave out --pp");
+  if (s.tensor_plan.sequence)
+    throw Error("--ep is not planned with sequence parallelism, which transformers does not have with experts",
+                ErrorKind::usage)
+        .help("--tp " + std::to_string(s.tensor));
+  if (s.experts % s.tensor != 0)
+    throw Error("transformers refuses --ep " + std::to_string(s.experts) + " with --tp " + std::to_string(s.tensor) +
+                    ": \"`ep_size` must be a multiple of `tp_size`\"",
+                ErrorKind::usage)
+        .help("those that share layers have different experts: --ep " + std::to_string(s.tensor * 2));
   if (o.as_accelerate || !o.wrap.empty() || !s.unit_glob.empty() || !s.reshard_after_forward || s.keeps_last_block ||
       s.reshards_root)
     throw Error("with --ep transformers says what is wrapped and resharded", ErrorKind::usage)
         .help("leave out --accelerate, --wrap, --no-reshard and their forms in --fsdp");
-  if (s.shards() % s.experts != 0)
-    throw Error("--ep " + std::to_string(s.experts) + " does not divide the " + std::to_string(s.shards()) +
+  if (s.shards() * s.tensor % s.experts != 0)
+    throw Error("--ep " + std::to_string(s.experts) + " does not divide the " + std::to_string(s.shards() * s.tensor) +
                     " ranks that share the model",
                 ErrorKind::usage);
   if (!o.routing.empty()) s.expert_load = load_of(o.routing, s.experts);
