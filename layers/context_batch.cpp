@@ -79,7 +79,21 @@ Batch loaded_batch(LayerBuilder& b, TensorId tokens) {
   return {tokens, tokens, tokens, tokens};
 }
 
+// What is cut before the stages of a pipeline run: estimator/distributed/stage_context.h. The first one is given
+// tokens, the others positions, and the last one labels.
+void lower_stage(LayerBuilder& b, const StageOfRun& stage) {
+  const std::int64_t ranks = stage.first ? b.run().context_ranks : 1;
+  const Shape given = b.shape(b.input());
+  const Shape part{given[0], given[1] / ranks};
+  const auto cut = [&](TensorId t) { return b.alias(t, part, contiguous_strides(part)); };
+  const TensorId own = cut(b.input());
+  ModelBuilder model(b);
+  model.give_context({.shifted_labels = stage.last ? cut(model.labels(0)) : kNone, .positions = own});
+  b.output(own);
+}
+
 void lower(LayerBuilder& b) {
+  if (b.run().stage) return lower_stage(b, *b.run().stage);
   const TensorId tokens = b.input();
   b.expect_rank(2, "[samples, tokens]");
   Cut n{.samples = b.shape(tokens)[0], .all = b.shape(tokens)[1], .ranks = b.run().context_ranks};

@@ -133,6 +133,13 @@ class CollectivePrograms {
     if (memory_ != nullptr && stage < memory_->stages.size()) run(memory_->stages[stage].*events);
   }
 
+  void begin_step() {
+    if (memory_ != nullptr) run(memory_->before_step);
+  }
+  void end_step() {
+    if (memory_ != nullptr) run(memory_->after_step);
+  }
+
   void begin_first_clip() {
     if (memory_ != nullptr) run(memory_->first_clip);
   }

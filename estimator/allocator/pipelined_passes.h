@@ -19,6 +19,7 @@ class PipelinedPasses {
 
   /// One step of a rank. "forward" ends when the first gradient is asked for.
   void run() {
+    collectives_.begin_step();
     if (!std::exchange(begun_, true)) {
       begin();
       infer_shapes();
@@ -35,9 +36,11 @@ class PipelinedPasses {
     }
     if (const RankStage& last = stages().back(); last.last) {
       if (returns_outputs()) merge_outputs(last);
+      collectives_.end_step();
       record(Phase::backward);
       for (std::size_t m = 0; m < count(); ++m) let_loss_go(m);
     } else {
+      collectives_.end_step();
       record(Phase::backward);
     }
   }

@@ -62,6 +62,8 @@ struct CollectiveMemory {
     Range unshard, copy_out, reshard, reduce;
   };
   std::vector<StageEvents> stages;
+  /// Around all actions of a pipeline's step.
+  Range before_step, after_step;
   /// With the gradients, in zero_grad.
   Range zero_grad;
   /// Of the first forward of the training and its backward, of the second ..., and the last one is that of all others;

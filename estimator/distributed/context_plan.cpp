@@ -101,7 +101,6 @@ void refuse_context(const RunConfig& run, const Strategy& strategy) {
                     "leave out --zero and --fsdp");
   } else if (strategy.data != DataParallel::fsdp)
     refuse_tokens("--cp is planned with FSDP2 over the same ranks, as Accelerate requires it", "--zero fsdp");
-  if (strategy.pipeline > 1) refuse_tokens("--cp is not planned with --pp", "leave one of them out");
   if (run.pytorch != kNewestPyTorch) refuse_tokens("--cp is planned as PyTorch 2.15 does it", "leave out --pytorch");
   if (run.attention == Attention::eager)
     refuse_tokens("transformers refuses it: \"Context parallelism is supported only with SDPA attention\"",

@@ -13,6 +13,7 @@
 #include "estimator/distributed/pipeline_communication.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/share_step.h"
+#include "estimator/distributed/stage_context.h"
 #include "estimator/distributed/stage_model.h"
 #include "estimator/distributed/tensor_plan.h"
 #include "estimator/graph/build.h"
@@ -190,7 +191,9 @@ RankStep with_stages(RankStep rank, const StageMaker& maker, bool calls) {
     rank.part.all_blocks = of.all_blocks;
     rank.part.copies_embedding = rank.part.copies_embedding || of.copies_embedding;
   }
-  return joined_stages(std::move(rank), std::move(stages));
+  rank = joined_stages(std::move(rank), std::move(stages));
+  if (rank.strategy.context > 1) cut_step(rank, maker.begun.tensor(maker.begun.inputs.front()).shape[1]);
+  return rank;
 }
 
 // Trainer's _build_accelerator_args(): find_unused_parameters, but for checkpointed models of transformers' own
@@ -231,8 +234,10 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   RunConfig computed = computed_run(step.run, step.strategy);
   const CheckpointConfig* const units = wraps ? &wrapped : nullptr;
   if (strategy.runs_stages()) {
+    if (strategy.context > 1) refuse_model_of_context(model);
     const StageMaker maker{model, catalog, computed, units,
                            build_graph(first_blocks(model), catalog, computed, gpu, units)};
+    if (strategy.context > 1) refuse_graph_of_context(maker.begun);
     step = with_stages(std::move(step), maker, calls);
   } else {
     if (strategy.context > 1) refuse_model_of_context(model);

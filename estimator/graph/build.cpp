@@ -238,17 +238,20 @@ class GraphBuilder {
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
-      if (run_.context_ranks > 1) shape.set(1, checked_mul(shape[1], run_.context_ranks));
       const bool received = run_.stage && !run_.stage->first;  // as the stage before computes it
+      const bool of_rank = received && is_floating(in.dtype);
+      if (run_.context_ranks > 1 && !of_rank) shape.set(1, checked_mul(shape[1], run_.context_ranks));
       const DType given_as = received ? run_.precision : run_.given_type.value_or(run_.precision);
       const DType dtype = is_floating(in.dtype) ? given_as : in.dtype;
       TensorId given = layers_.new_input(in, shape, dtype);
       if (is_floating(in.dtype) && dtype != run_.precision)
         converted_inputs_.push_back(given = layers_.converted_input(given, run_.precision));
-      if (run_.context_ranks > 1) given = layers_.add_before(context_call_, "context_parallel", given);
+      if (run_.context_ranks > 1 && !received) given = layers_.add_before(context_call_, "context_parallel", given);
       names.give(in.name, given);
     }
-    if (run_.stage && !run_.stage->first) receive_states();
+    if (!run_.stage || run_.stage->first) return;
+    receive_states();
+    if (run_.context_ranks > 1) receive_positions();
   }
 
   // Of one micro-batch, where other inputs are there for the whole step.
@@ -258,6 +261,18 @@ class GraphBuilder {
     // PipelineStage makes a DTensor of what it has received of one (stage.py, _retrieve_recv_activations).
     graph_.tensor(states).distributed = run_.tensor_plan.sequence;
     if (graph_.tensor(states).requires_grad) graph_.leaves.push_back(states);
+  }
+
+  // What context_parallel() has cut for the whole step, without memory of its own: stage_context.h.
+  void receive_positions() {
+    const Shape& states = graph_.tensor(graph_.inputs.front()).shape;
+    const std::int64_t parts = run_.tensor_plan.sequence ? run_.tensor_ranks : 1;
+    const TensorId positions =
+        layers_.new_input(model_.inputs.front(), {states[0], checked_mul(states[1], parts)}, DType::int64);
+    graph_.tensor(positions).requires_grad = false;
+    graph_.inputs.pop_back();
+    graph_.buffers[static_cast<std::size_t>(buffer_of(graph_, positions))].bytes = 0;
+    layers_.add_before(context_call_, "context_parallel", positions);
   }
 
   void refuse_trained_weights() const {

@@ -96,7 +96,10 @@ void warn_of_padding(const RankStep& step, std::vector<std::string>& warnings) {
 
 // A rank that has tokens in a row attends to all before them, and all wait for the last one in every layer.
 void tell_context(const RankStep& step, Report& report) {
-  const std::int64_t all = step.graph.tensor(step.graph.inputs.front()).shape[1], ranks = step.strategy.context;
+  const std::int64_t ranks = step.strategy.context;
+  const bool of_states = !step.stages.empty() && !step.stages.front().first;
+  const std::int64_t parts = !of_states ? 1 : step.run.tensor_plan.sequence ? ranks * step.run.tensor_ranks : ranks;
+  const std::int64_t all = step.graph.tensor(step.graph.inputs.front()).shape[1] * parts;
   report.rank->sample_tokens = all;
   if (balances_context(all / ranks)) return;
   const std::int64_t balanced = (all / (2 * ranks) + 1) * 2 * ranks;
