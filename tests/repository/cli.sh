@@ -774,7 +774,14 @@ expect 2 'does not divide the 6 GPUs' $fitted --gpus 6 --ep 4
 expect 2 'planned with FSDP2, and --zero asks for others' $fitted --gpus 8 --ep 4 --zero ddp
 expect 2 '--ep needs --gpus' $fitted --ep 4
 expect 2 'needs --ep of several ranks' $experts --zero fsdp --routing 1.5
-expect 2 'not planned with --tp and --pp' $experts --zero fsdp --ep 2 --tp 2
+expect 0 'tensor parallel 2' $experts --zero fsdp --ep 4 --tp 2
+expect 2 'must be a multiple of `tp_size`' $experts --zero fsdp --ep 2 --tp 4
+expect 2 'not planned with sequence parallelism' $experts --zero fsdp --ep 2 --tp 2,sequence
+expect 2 'not planned with --pp' $experts --zero fsdp --ep 2 --pp 2 --pp-schedule 1f1b
+expect 0 'context parallel 2' $experts --zero fsdp --ep 2 --cp 2
+expect 0 'expert parallel 2' $experts --zero fsdp --ep 2 --lora r=8,targets=q_proj+v_proj
+expect 2 "adapts the experts' stacked weights" $experts --zero fsdp --ep 2 --lora r=8
+expect 2 'PyTorch refuses layers with adapters' tests/parallel/models/llama.json --seq 256 --gpus 4 --batch 4 --gpu h100 --zero fsdp --tp 2,sequence --lora r=8
 expect 3 'are not a multiple of --ep 3' tests/parallel/models/deepseek.json --seq 128 --gpus 3 --batch 3 --zero fsdp --ep 3 --gpu h100
 expect 0 'without multi-token prediction' tests/huggingface/deepseek-v3.json --seq 128 --gpus 64 --batch 64 --zero fsdp --ep 64 --precision bf16 --opt sgd --gpu h200 --network 400
 expect 2 'has no experts that --ep could share' zoo:gpt2 --gpus 4 --batch 4 --zero fsdp --ep 2 --gpu h100
