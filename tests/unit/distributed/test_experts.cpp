@@ -99,8 +99,14 @@ TEST_CASE("what transformers and PyTorch refuse, or what was not recorded, is re
   options.experts = "3";
   CHECK_THROWS_AS((void)strategy_of(options), Error);
   options.experts = "4";
-  options.tensor = "2";
+  options.tensor = "8";
   CHECK_THROWS_AS((void)strategy_of(options), Error);
+  options.tensor = "2,sequence";
+  CHECK_THROWS_AS((void)strategy_of(options), Error);
+  // 4 shards x 2 ranks that share layers = 2 that have the same experts x 4.
+  options.tensor = "2";
+  CHECK_EQ(strategy_of(options)->group(false).ranks, 4);
+  CHECK_EQ(strategy_of(options)->group(true).ranks, 2);
 }
 
 }  // namespace
