@@ -135,9 +135,9 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (strategy.flat) refuse_flat(run, strategy);
   if (strategy.experts > 1) refuse_experts(run, strategy);
   if (strategy.context > 1) refuse_context(run, strategy);
-  if (ranks > 1 && run.offload_saved)
-    refuse("--offload saved is not planned with several GPUs",
-           "--like 'pytorch(save_on_cpu=True)' runs it with DDP and FSDP2");
+  const bool plain = strategy.data == DataParallel::ddp || (fsdp && !strategy.flat && strategy.experts == 1);
+  if (ranks > 1 && run.offload_saved && !plain)
+    refuse("--offload saved is planned with DDP and with FSDP2, without experts", "leave it out");
   if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer))
     refuse("an optimizer in backward and --offload optimizer are not planned with several GPUs", "leave them out");
   if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))

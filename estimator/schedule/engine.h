@@ -33,7 +33,7 @@ class Engine {
         run_(run),
         writer_(writer),
         reached_(std::move(reached)),
-        recompute_(graph, writer),
+        recompute_(graph, writer, run.offload_saved),
         host_(graph, writer),
         gradients_(graph, run, writer, kept, run.optimizer_in_backward ? nullptr : first, reached_, converts_each),
         values_(graph) {}
@@ -344,7 +344,7 @@ class Engine {
       if (!on_host && !is_cleared(n, t) &&
           recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
         writer_.read(tensor_of(graph_, t).buffer);
-    for (const TensorId t : given) writer_.read(tensor_of(graph_, t).buffer);
+    for (const TensorId t : given) writer_.read(recompute_.buffer(tensor_of(graph_, t).buffer));
   }
 
   const Graph& graph_;

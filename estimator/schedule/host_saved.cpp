@@ -5,6 +5,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/base/strides.h"
+#include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
 namespace {
@@ -78,6 +79,14 @@ HostTraffic saved_traffic(const Graph& graph, const std::vector<char>& reached) 
     for (const TensorId t : saved_by(graph, graph.nodes[n])) {
       traffic.to_host_bytes = checked_add(traffic.to_host_bytes, bytes_of(graph.tensor(t)));
       if (reached[n] != 0) traffic.from_host_bytes = checked_add(traffic.from_host_bytes, bytes_of(graph.tensor(t)));
+    }
+  }
+  for (const Checkpoint& c : graph.checkpoints) {
+    const bool runs_again = std::any_of(reached.begin() + c.nodes.begin, reached.begin() + c.nodes.end,
+                                        [](char node) { return node != 0; });
+    for (const TensorId t : given_to_host(graph, c)) {
+      traffic.to_host_bytes = checked_add(traffic.to_host_bytes, bytes_of(graph.tensor(t)));
+      if (runs_again) traffic.from_host_bytes = checked_add(traffic.from_host_bytes, bytes_of(graph.tensor(t)));
     }
   }
   return traffic;

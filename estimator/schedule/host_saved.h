@@ -1,6 +1,6 @@
 // torch.autograd.graph.save_on_cpu: tensors saved for backward, including weights, are copied to the host, and each
-// node that unpacks one gets its own copy on the device. Checkpointed parts are not offloaded: torch.utils.checkpoint's
-// own hooks are the inner ones there.
+// node that unpacks one gets its own copy on the device. Of a checkpointed part only what it was given is offloaded
+// (recompute.h): torch.utils.checkpoint's own hooks are the inner ones there.
 #pragma once
 
 #include <cstdint>

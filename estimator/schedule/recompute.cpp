@@ -5,8 +5,14 @@
 #include "estimator/base/integers.h"
 
 namespace gpuplan {
-Recompute::Recompute(const Graph& graph, StepWriter& writer)
-    : graph_(graph), writer_(writer), at_(graph.checkpoints.size()) {
+namespace {
+
+constexpr Primitive kFromHost{Marker{}};  // cudaMemcpy: no kernel
+
+}  // namespace
+
+Recompute::Recompute(const Graph& graph, StepWriter& writer, bool given_on_host)
+    : graph_(graph), writer_(writer), at_(graph.checkpoints.size()), given_on_host_(given_on_host) {
   if (!graph.checkpoints.empty()) again_.assign(graph.buffers.size(), kNone);
 }
 
@@ -37,9 +43,14 @@ std::span<const TensorId> Recompute::leave(NodeId id) {
   for (NodeId n = c.nodes.begin; n < id; ++n)
     if (saves(n)) return {};
   const std::span<const TensorId> given = graph_.at(c.given);
-  if (!c.selective) return given;
-  // The policy's storage goes with the checkpoint; an early stop has left in it what would have come later.
+  if (!c.selective && !given_on_host_) return given;
   left_.assign(given.begin(), given.end());
+  if (given_on_host_) {
+    const std::vector<TensorId> away = given_to_host(graph_, c);
+    std::erase_if(left_, [&](TensorId t) { return std::ranges::find(away, t) != away.end(); });
+  }
+  if (!c.selective) return left_;
+  // The policy's storage goes with the checkpoint; an early stop has left in it what would have come later.
   const std::vector<char> kept = kept_by_policy(graph_, c);
   for (std::int32_t i = early_stop(c); i < c.ops.end; ++i)
     if (kept[index(i - c.ops.begin)] != 0)
@@ -84,6 +95,7 @@ bool Recompute::is_there(std::span<const TensorId> kept, const Checkpoint& c, Te
 void Recompute::run(const Checkpoint& c) {
   const std::int32_t end = c.reentrant ? c.ops.end : early_stop(c);
   inside_ = true;
+  if (given_on_host_) copy_back(c);
   const std::vector<char> kept = kept_by_policy(graph_, c);
   std::vector<TensorId> taken;
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
@@ -115,11 +127,35 @@ void Recompute::run(const Checkpoint& c) {
   for (std::int32_t i = end; i < c.ops.end; ++i)
     for (const TensorId t : graph_.at(graph_.forward_ops[index(i)].reads))
       if (const BufferId made = buffer(buffer_of(graph_, t)); made != buffer_of(graph_, t)) writer_.read(made);
+  if (given_on_host_) {
+    writer_.mark("unpack_hook returns", kNone, Phase::backward);
+    for (const TensorId t : given_to_host(graph_, c)) writer_.read(buffer(buffer_of(graph_, t)));
+  }
   if (graph_.autocast_casts.empty()) return;
   // The recomputation has an autocast context of its own, whose cache goes with it.
   writer_.mark("autocast ends", kNone, Phase::backward);
   for (const TensorId t : graph_.autocast_casts)
     if (const BufferId cast = buffer_of(graph_, t); buffer(cast) != cast) writer_.read(buffer(cast));
+}
+
+void Recompute::copy_back(const Checkpoint& c) {
+  for (const TensorId t : given_to_host(graph_, c)) {
+    const Tensor& tensor = graph_.tensor(t);
+    const BufferId forward = buffer_of(graph_, t);
+    const Buffer& b = graph_.buffers[index(forward)];
+    writer_.begin(Operator::to, graph_.forward_ops[index(c.ops.begin)].layer, Phase::backward, &kFromHost);
+    writer_.schedule().ops.back().recompute = true;
+    again_[index(forward)] =
+        writer_.new_buffer(checked_mul(tensor.shape.elements(), size_of(tensor.dtype)), b.category, b.layer);
+    writer_.allocate(again_[index(forward)]);
+  }
+}
+
+std::vector<TensorId> given_to_host(const Graph& graph, const Checkpoint& c) {
+  std::vector<TensorId> away;
+  for (const TensorId t : graph.at(c.given))
+    if (graph.tensor(t).requires_grad && !graph.tensor(t).trained) away.push_back(t);
+  return away;
 }
 
 std::vector<char> kept_by_policy(const Graph& graph, const Checkpoint& c) {

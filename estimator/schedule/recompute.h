@@ -2,7 +2,8 @@
 // the first of its autograd nodes that unpacks a saved tensor runs it again, up to the last tensor that is saved (early
 // stop), and each node lets go of what it needed as without a checkpoint. With use_reentrant=True one node of the outer
 // graph stands for it: it runs all of the part again and a backward through that, and holds what the part was given and
-// returned, and the gradients of the latter, until it ends.
+// returned, and the gradients of the latter, until it ends. Within torch.autograd.graph.save_on_cpu() what it was given
+// waits on the host, for it is saved outside of the checkpoint's own hooks (_NoopSaveInputs), and is copied back first.
 #pragma once
 
 #include <span>
@@ -15,7 +16,8 @@ namespace gpuplan {
 
 class Recompute {
  public:
-  Recompute(const Graph& graph, StepWriter& writer);
+  /// `given_on_host`: what checkpoints were given waits there (RunConfig::offload_saved).
+  Recompute(const Graph& graph, StepWriter& writer, bool given_on_host);
 
   /// Before a node runs; nodes come in descending order. Appends the forward steps where it is the first one that
   /// needs them.
@@ -39,6 +41,7 @@ class Recompute {
   bool saves(NodeId id) const;
   std::int32_t early_stop(const Checkpoint& c) const;
   void run(const Checkpoint& c);
+  void copy_back(const Checkpoint& c);
   bool is_there(std::span<const TensorId> kept, const Checkpoint& c, TensorId t) const;
 
   const Graph& graph_;
@@ -46,8 +49,15 @@ class Recompute {
   std::vector<BufferId> again_;  // by forward buffer; empty without checkpoints
   std::vector<TensorId> left_;   // of leave()
   std::size_t at_;               // checkpoints below this one are still to come
+  bool given_on_host_;
   bool inside_ = false, done_ = false;
 };
+
+/// What the checkpoint was given that torch.autograd.graph.save_on_cpu() around it takes to the host: tensors that are
+/// passed by position, which are saved (torch.utils.checkpoint's _NoopSaveInputs). Others stay with the closure:
+/// transformers passes a layer the states that come with a gradient by position and masks, positions and rotary tables
+/// by keyword.
+std::vector<TensorId> given_to_host(const Graph& graph, const Checkpoint& c);
 
 /// torchtitan's selective activation checkpointing (distributed/activation_checkpoint.py), through
 /// create_selective_checkpoint_contexts(): the results of scaled dot product attention and of every other aten::mm are

@@ -127,7 +127,7 @@ class Kind:
     fsdp1: fsdp1_engine.py; deepspeed: deepspeed_engine.py; accelerate: accelerate_engine.py; pp: pipeline_engine.py; trainer: trainer_engine.py
     all:   block or op (each block is checkpointed, or torchtitan's operators), infer, clip, acc3 (three micro-batches), nosync3 (the
            same, reduced with the last one), bf (made in bf16), fused or loop (fused=True or foreach=False of the optimizer), amp (autocast to bf16), lora8 (peft's, of rank 8 beside every linear layer; with
-           only3 beside block 3's q_proj, with attention beside those of attention)
+           only3 beside block 3's q_proj, with attention beside those of attention), onhost (save_on_cpu() around forward and loss)
     fsdp2+bf16+fp32 is MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
     """
 
@@ -449,7 +449,8 @@ def main():
             pass_over_given(x, y, given, waits, last)
 
     def pass_over_given(x, y, given, waits, last):
-        with torch.autocast("cuda", torch.bfloat16, enabled="amp" in kind), model.no_sync() if waits else contextlib.nullcontext():
+        on_host = torch.autograd.graph.save_on_cpu() if "onhost" in kind else contextlib.nullcontext()
+        with torch.autocast("cuda", torch.bfloat16, enabled="amp" in kind), on_host, model.no_sync() if waits else contextlib.nullcontext():
             if name in ("gpt2", "llama", *DECODERS):
                 output = model(**given)
                 loss = output.loss

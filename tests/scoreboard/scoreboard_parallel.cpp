@@ -188,6 +188,7 @@ RunConfig run_of(const json& r) {
   if (kind.has("savefull")) run.save = SavedCheckpoint::full;
   if (kind.has("savemodel")) run.save = SavedCheckpoint::model;
   if (kind.has("saveshards")) run.save = SavedCheckpoint::sharded;
+  run.offload_saved = kind.has("onhost");
   if (kind.has("block") || kind.has("full")) run.checkpoint.kind = CheckpointConfig::Kind::block;
   run.checkpoint.reentrant = kind.has("full");
   if (kind.has("op")) run.checkpoint.kind = CheckpointConfig::Kind::op;
