@@ -8,8 +8,8 @@ Each run is one imagined rank; `gpuplan shadow` stands in for the GPU and for NC
 
 A line of tests/parallel/recorded.jsonl is what it appends; TRACE=FILE writes every event. Words of a kind:
 te (Transformer Engine's modules, its rotation, and the optimizer that Megatron-core takes from it), seq2048 (tokens of a sample),
-tp2 (tensor_model_parallel_size), sp (sequence_parallel), do (use_distributed_optimizer), half (gradients are reduced in
-bf16: no accumulate_allreduce_grads_in_fp32), overlap (overlap_grad_reduce), gather (overlap_param_gather), bucket5 (bucket_size, millions of elements),
+tp2 (tensor_model_parallel_size), cp2 (context_parallel_size, of its ring; the batch is cut before it is on the GPU), sp
+(sequence_parallel), do (use_distributed_optimizer), half (gradients are reduced in bf16: no accumulate_allreduce_grads_in_fp32), overlap (overlap_grad_reduce), gather (overlap_param_gather), bucket5 (bucket_size, millions of elements),
 full or core (recompute_granularity full, of each layer, or selective, of core attention), acc4 (micro-batches), clip
 (clip_grad of 1.0; without it none). The loop is pretrain_gpt.py's and training.py's, without an attention mask from the
 data loader, and with a batch that stays on the GPU.
@@ -37,6 +37,7 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer  # n
 from megatron.core.pipeline_parallel import get_forward_backward_func  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 from megatron.core.transformer.module import Float16Module  # noqa: E402
+from megatron.core.utils import get_batch_on_this_cp_rank  # noqa: E402
 
 LLAMA = {"normalization": "RMSNorm", "gated_linear_unit": True, "activation_func": torch.nn.functional.silu,
          "add_bias_linear": False, "bias_activation_fusion": True, "hidden_dropout": 0.0, "attention_dropout": 0.0}
@@ -64,7 +65,8 @@ def configuration(name, kind):
         recompute = {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
     config = TransformerConfig(**sizes, **recompute, bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
                                tensor_model_parallel_size=kind.number("tp"), sequence_parallel="sp" in kind,
-                               masked_softmax_fusion=False, gradient_accumulation_fusion=False, bias_dropout_fusion=True,
+                               context_parallel_size=kind.number("cp"), masked_softmax_fusion=False,
+                               gradient_accumulation_fusion=False, bias_dropout_fusion=True,
                                apply_rope_fusion="te" in kind and model["position_embedding_type"] == "rope")
     return config, model
 
@@ -83,8 +85,10 @@ def made(name, kind):
 
 
 def batches(size, tokens):
-    """Tokens, labels, positions, and the mask of the loss."""
-    return *(torch.zeros(size, tokens, dtype=torch.int64) for _ in range(3)), torch.ones(size, tokens)
+    """Tokens, labels, positions, and the mask of the loss: the rank's part of each sample."""
+    names = ["tokens", "labels", "positions"]
+    whole = {name: torch.zeros(size, tokens, dtype=torch.int64) for name in names} | {"loss_mask": torch.ones(size, tokens)}
+    return [part.cuda() for part in get_batch_on_this_cp_rank(whole).values()]
 
 
 def loss_of(mask, output):
@@ -106,7 +110,8 @@ def main():
     benchmarking.benchmarker.benchmark_gpu = benchmarking.benchmarker.benchmark = lambda *_, **__: 1.0
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     dist.init_process_group("nccl")
-    parallel_state.initialize_model_parallel(tensor_model_parallel_size=kind.number("tp"))
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=kind.number("tp"),
+                                             context_parallel_size=kind.number("cp"))
     tensor_parallel.model_parallel_cuda_manual_seed(1)
     ranks = parallel_state.get_data_parallel_world_size()
     init_num_microbatches_calculator(dist.get_rank(), None, size * count * ranks, size, ranks)
@@ -131,8 +136,7 @@ def main():
         meter("backward")
 
     config.no_sync_func, config.grad_scale_func, config.finalize_model_grads_func = model.no_sync, scaled, finalize
-    with torch.device("cuda"):
-        batch = batches(size * count, tokens_of(kind))
+    batch = batches(size * count, tokens_of(kind))
     meter("built")
 
     def forward(rows, model):
