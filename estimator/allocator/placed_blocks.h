@@ -61,7 +61,9 @@ class PlacedBlocks {
     b = kNoBlock;
   }
 
-  BlockId allocate_scratch(std::int64_t bytes) { return allocate_bytes(bytes, Category::scratch); }
+  BlockId allocate_scratch(std::int64_t bytes, std::int64_t stream = 0) {
+    return allocate_bytes(bytes, Category::scratch, stream);
+  }
   void release_scratch(BlockId& b) { release_as(b, Category::scratch); }
   /// Scratch that goes before anything else happens.
   void use_scratch(std::int64_t bytes) {
@@ -78,9 +80,9 @@ class PlacedBlocks {
     of(Category::scratch) -= *charged;
   }
 
-  void allocate(BufferId id) {
+  void allocate(BufferId id, std::int64_t stream = 0) {
     const Buffer& storage = buffer(id);
-    const BlockId b = allocate_bytes(storage.bytes, storage.category);
+    const BlockId b = allocate_bytes(storage.bytes, storage.category, stream);
     blocks_[index(id)] = b;
     if (b != kNoBlock) readings_.charge(id, allocator_.charged_bytes(b));
     if (loop_.observer != nullptr) loop_.observer->placed(id, address(b));

@@ -11,6 +11,7 @@
 #include "estimator/operators/cudnn_rnn.h"
 #include "estimator/operators/scratch.h"
 #include "estimator/operators/scratch_program.h"
+#include "estimator/operators/side_stream.h"
 
 namespace gpuplan {
 
@@ -34,10 +35,13 @@ class StepKernels {
   void run_with_scratch(const ScheduledOp& step) {
     const Schedule& s = loop_.schedule();
     std::int32_t next = step.allocates.begin;
-    const auto program =
+    auto program =
         std::span(s.scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
+    const bool aside = !program.empty() && program.front() == kSideStream;
+    if (aside) program = program.subspan(1);
+    const std::int64_t stream = aside ? 1 : 0;
     const auto remaining = [&] {
-      while (next < step.allocates.end) blocks_.allocate(s.allocated[index(next++)]);
+      while (next < step.allocates.end) blocks_.allocate(s.allocated[index(next++)], stream);
     };
     if (std::ranges::find(program, kNextOutput) == program.end()) remaining();
     scratch_.clear();
@@ -51,9 +55,9 @@ class StepKernels {
     for (std::size_t i = 0; i < program.size(); ++i) {
       const std::int64_t n = program[i];
       if (n == kNextOutput) {
-        blocks_.allocate(s.allocated[index(next++)]);
+        blocks_.allocate(s.allocated[index(next++)], stream);
       } else if (allocates(n)) {
-        scratch_.push_back(blocks_.allocate_scratch(n));
+        scratch_.push_back(blocks_.allocate_scratch(n, stream));
         if (!ran) scratch_bytes_.push_back(n);
       } else {
         if (!ran && !outputs_to_come(i)) ran = follow();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "estimator/operators/side_stream.h"
+
 namespace gpuplan {
 
 void ScratchWriter::result(int count) {
@@ -26,7 +28,7 @@ void ScratchWriter::release_all() {
 void ScratchWriter::append(std::span<const std::int64_t> program) {
   const std::int64_t before = allocated_;
   for (const std::int64_t action : program) {
-    program_.push_back(frees(action) ? action - before : action);
+    program_.push_back(frees(action) && action != kSideStream ? action - before : action);
     if (allocates(action)) ++allocated_;
   }
 }
