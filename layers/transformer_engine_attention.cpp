@@ -30,8 +30,14 @@ void lower_rotary(LayerBuilder& b) {
   b.output(y);
 }
 
-// get_full_cu_seqlens() keeps one of each batch.
-void lower_lengths(LayerBuilder& b) { b.output(ModelBuilder(b).constant(Shape{b.batch() + 1}, DType::int32)); }
+// get_full_cu_seqlens() keeps one of each batch, and with ranks that share tokens _get_cu_seqlens_info_with_cp() those
+// of their parts and half parts.
+void lower_lengths(LayerBuilder& b) {
+  const auto lengths = [&] { return ModelBuilder(b).constant(Shape{b.batch() + 1}, DType::int32); };
+  const TensorId whole = lengths();
+  if (b.size("ranks") > 1) b.hold({lengths(), lengths()});
+  b.output(whole);
+}
 
 rules::AttentionSizes sizes_of(const LayerBuilder& b) {
   const Shape q = b.shape(b.input(0)), k = b.shape(b.input(1));
@@ -107,6 +113,7 @@ const LayerDef kLayers[] = {
     {.name = "TESequenceLengths",
      .summary = "where each sample begins, as Transformer Engine makes it once for attention of whole samples",
      .math = "x -> [batch + 1] in int32, made by the first step and kept. x is not read.",
+     .parameters = {{"ranks", ParameterType::size, "1", "that share the tokens of each sample"}},
      .indices = true,
      .lower = lower_lengths,
      .example = {.call = "TESequenceLengths()",

@@ -233,6 +233,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   };
   add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward,
               shared.gathered.forward_calls);
+  add_context("keys and values, forward", Collective::send, shared.passed.forward, shared.passed.forward_calls);
   add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward,
               shared.gathered.backward_calls);
   add_context("gradients of keys and values", Collective::send, shared.sent.backward, shared.sent.backward_calls);

@@ -11,12 +11,12 @@ namespace {
 constexpr std::int64_t kStartOfParameter = 64, kEndOfBucket = 128;            // elements that places are multiples of
 constexpr std::int64_t kLeastBucket = 40'000'000, kBucketOfRank = 1'000'000;  // elements
 
-// Without overlap there is one bucket (DistributedDataParallel.__init__).
+// Without overlap there is one bucket (DistributedDataParallel.__init__). The default counts no ranks of a context.
 std::int64_t bucket_limit(const Strategy& strategy) {
   const MegatronSettings& m = strategy.megatron;
   if (!m.overlaps_reductions) return INT64_MAX;
   return m.bucket_elements > 0 ? m.bucket_elements
-                               : std::max(kLeastBucket, checked_mul(kBucketOfRank, strategy.ranks()));
+                               : std::max(kLeastBucket, checked_mul(kBucketOfRank, strategy.sample_groups()));
 }
 
 bool has_decay(const Graph& graph, std::int32_t parameter) {

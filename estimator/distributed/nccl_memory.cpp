@@ -29,8 +29,9 @@ std::vector<NcclGroup> communicators(const Strategy& s) {
   experts.collectives = false;
   experts.peers = s.experts - 1;
   NcclGroup context = of(s.context, 1);
-  // Gradients, to the next and from the one before: a peer's two connections.
+  // Gradients, to the next and from the one before: a peer's two connections. Transformer Engine's ring turns back.
   context.peers = s.context > 1 && trains ? 1 : 0;
+  if (s.is_megatron()) context.peers = std::min<std::int64_t>(s.context - 1, 2);
   const std::int64_t alike = s.experts > 1 ? s.group(true).ranks : 1;
   all.insert(all.end(), {stages, experts, context, group_of(alike, s.experts, node)});
   return all;

@@ -134,7 +134,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   if (fsdp) refuse_fsdp(run, strategy);
   if (strategy.flat) refuse_flat(run, strategy);
   if (strategy.experts > 1) refuse_experts(run, strategy);
-  if (strategy.context > 1) refuse_context(run, strategy);
+  if (strategy.context > 1 && !strategy.is_megatron()) refuse_context(run, strategy);
   const bool plain = strategy.data == DataParallel::ddp || (fsdp && !strategy.flat && strategy.experts == 1);
   if (ranks > 1 && run.offload_saved && !plain)
     refuse("--offload saved is planned with DDP and with FSDP2, without experts", "leave it out");
@@ -144,7 +144,7 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
     refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
   RunConfig own = run;
   own.batch = run.batch / groups;
-  own.context_ranks = strategy.context;
+  own.context_ranks = strategy.is_megatron() ? 1 : strategy.context;  // its model is of a rank's part
   own.context_rank = strategy.rank % strategy.context;
   own.expert_ranks = strategy.experts;
   own.expert_load = strategy.expert_load;

@@ -240,9 +240,10 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
     if (strategy.context > 1) refuse_graph_of_context(maker.begun);
     step = with_stages(std::move(step), maker, calls);
   } else {
-    if (strategy.context > 1) refuse_model_of_context(model);
+    const bool cuts = strategy.context > 1 && !strategy.is_megatron();
+    if (cuts) refuse_model_of_context(model);
     step.graph = build_graph(model, catalog, computed, gpu, units);
-    if (strategy.context > 1) refuse_graph_of_context(step.graph);
+    if (cuts) refuse_graph_of_context(step.graph);
     schedule_step(step, computed, calls);
     if (strategy.shares()) share_model(step);
   }

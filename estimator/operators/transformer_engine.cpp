@@ -81,7 +81,8 @@ std::int64_t attention_backward_workspace(const AttentionSizes& s, const Gpu& gp
   std::int64_t bytes = (is_hopper(gpu) ? 256 : 128) + checked_mul(rows, s.size + 1) * kFp32;
   if (!is_hopper(gpu))
     bytes = checked_add(bytes, checked_mul(checked_mul(samples, round_up(s.tokens, 8)), s.size) * kFp32);
-  if (s.groups != s.heads) bytes = checked_add(bytes, checked_mul(rows, 2 * s.size) * size_of(DType::bf16));
+  if (s.groups != s.heads)
+    bytes = checked_add(bytes, checked_mul(checked_mul(samples, s.keys), 2 * s.size) * size_of(DType::bf16));
   return bytes;
 }
 

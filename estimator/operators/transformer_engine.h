@@ -23,9 +23,10 @@ std::int64_t rms_norm_backward_workspace(std::int64_t rows, std::int64_t columns
 /// The widest head that cuDNN 9 computes attention and its gradients of, so that Transformer Engine takes it; a
 /// multiple of 8.
 std::int64_t widest_head(const Gpu& gpu);
-/// Attention in bf16 or fp16 of any length, by cuDNN: queries [tokens, batch, heads, size].
+/// Attention in bf16 or fp16 of any length, by cuDNN: queries [tokens, batch, heads, size], and `keys` tokens that they
+/// attend to.
 struct AttentionSizes {
-  std::int64_t batch = 1, tokens = 1, heads = 1, groups = 1, size = 1;
+  std::int64_t batch = 1, tokens = 1, heads = 1, groups = 1, size = 1, keys = tokens;
 };
 std::int64_t attention_workspace(const Gpu& gpu);
 std::int64_t attention_backward_workspace(const AttentionSizes& sizes, const Gpu& gpu);

@@ -98,7 +98,10 @@ void warn_of_padding(const RankStep& step, std::vector<std::string>& warnings) {
 void tell_context(const RankStep& step, Report& report) {
   const std::int64_t ranks = step.strategy.context;
   const bool of_states = !step.stages.empty() && !step.stages.front().first;
-  const std::int64_t parts = !of_states ? 1 : step.run.tensor_plan.sequence ? ranks * step.run.tensor_ranks : ranks;
+  const bool part = of_states || step.strategy.is_megatron();  // of a sample is what the graph is given
+  const std::int64_t parts = !part                                        ? 1
+                             : of_states && step.run.tensor_plan.sequence ? ranks * step.run.tensor_ranks
+                                                                          : ranks;
   const std::int64_t all = step.graph.tensor(step.graph.inputs.front()).shape[1] * parts;
   report.rank->sample_tokens = all;
   if (balances_context(all / ranks)) return;

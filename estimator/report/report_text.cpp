@@ -200,9 +200,10 @@ std::string PlanScreen::facts() const {
   const auto& c = report_.compute;
   const std::int64_t batch = std::max<std::int64_t>(report_.run.batch, 1);
   const std::string step = report_.run.mode == Mode::train ? " per step" : " per batch";
-  table.row({"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
-                            (report_.run.context_ranks > 1 ? " per part of a sample" : " per sample") +
-                            " forward (1 MAC = 2 FLOP)"});
+  table.row(
+      {"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
+                      (report_.rank && report_.rank->strategy.context > 1 ? " per part of a sample" : " per sample") +
+                      " forward (1 MAC = 2 FLOP)"});
   for (const auto& [word, text] : time_rows(report_, dot())) table.row({word, text});
   const auto& model = report_.model;
   if (c.recompute_flops > 0)

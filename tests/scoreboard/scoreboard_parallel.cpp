@@ -220,7 +220,8 @@ Model model_of(const json& r) {
                            .ranks = kind.number("tp"),
                            .recomputes_attention = kind.has("core"),
                            .transformer_engine = kind.has("te"),
-                           .sequence_parallel = kind.has("sp")};
+                           .sequence_parallel = kind.has("sp"),
+                           .context = kind.number("cp")};
     options.piped = std::make_shared<const Source>(Source{name, megatron_spec(of)});
     return load_model(options);
   }

@@ -44,10 +44,11 @@ SharedPlanning prepare_shared(const RunOptions& run, const SeveralGpusOptions& s
   shared.strategy = strategy_of(several);
   const Sharing sharing = sharing_of(run, shared.strategy);
   const bool layers = sharing == Sharing::layers || sharing == Sharing::stages;
-  shared.planning = prepare_rank(
-      run, {.tensor = layers ? shared.strategy->tensor : 1, .context = shared.strategy ? shared.strategy->context : 1});
   // The spec that --megatron makes is a rank's part.
-  if (shared.strategy && shared.strategy->is_megatron()) shared.planning.run.tensor_ranks = shared.strategy->tensor;
+  const bool is_part = shared.strategy && shared.strategy->is_megatron();
+  shared.planning = prepare_rank(run, {.tensor = layers ? shared.strategy->tensor : 1,
+                                       .context = shared.strategy && !is_part ? shared.strategy->context : 1});
+  if (is_part) shared.planning.run.tensor_ranks = shared.strategy->tensor;
   if (shared.planning.run.mode == Mode::infer && (several.bucket_view || several.find_unused))
     throw Error(std::string(several.bucket_view ? "--bucket-view" : "--find-unused-parameters") +
                     " is of gradients, and inference has none",

@@ -156,7 +156,7 @@ void SweepPoints::load_gpus() {
 // The model changes with some flags only; it is read once for each of their combinations.
 const SweepPoints::ReadModel& SweepPoints::model_of(const PointOptions& options) {
   const std::optional<Strategy> strategy = strategy_of(options.several);
-  const SharingRanks ranks{.context = strategy ? strategy->context : 1};
+  const SharingRanks ranks{.context = strategy && !strategy->is_megatron() ? strategy->context : 1};
   std::string key = std::to_string(ranks.context) + '\n';
   for (const SweptFlag& flag : flags_)
     if (changes_model(flag.name)) key += flag_value(options.run, flag.name) + '\n';

@@ -91,7 +91,7 @@ inputs:
 blocks:
   CoreAttention:  # where it is recomputed
     layers:
-      - {name: attention, op: TEDotProductAttention(), from: [input, input.1, input.2, input.3]}
+      - {name: attention, op: @ring, from: [input, input.1, input.2, input.3]}
   SelfAttention:  # of hidden states, the rotary table and the lengths
     order: [linear_proj, linear_qkv]
     layers:
@@ -124,7 +124,7 @@ blocks:
 layers:
   - {name: embedding, block: Embedding, from: tokens, keep: true}
   - {name: rotary_pos_emb, op: "MegatronRotaryTable($seq, $head)", keep: true}
-  - {name: lengths, op: TESequenceLengths(), from: positions, keep: true}
+  - {name: lengths, op: TESequenceLengths(@parts), from: positions, keep: true}
   - {name: decoder, block: Decoder, from: [embedding, rotary_pos_emb, lengths], keep: true}
   - {name: output_layer, op: "MegatronLinear(_, $vocabulary@sequence)", keep: true}
   - {name: losses, op: MegatronCrossEntropy(), from: [output_layer, labels]}
@@ -134,9 +134,13 @@ loss: MegatronLoss()
 // LanguageModelEmbedding.forward, where the embedding has not done it.
 constexpr std::string_view kTokensFirst = "\n      - Transpose(0, 1)\n      - Contiguous()";
 
-std::string_view core_attention(const MegatronModel& m) {
+std::string attention_of_engine(const MegatronModel& m) {
+  return m.context > 1 ? "TERingAttention(" + std::to_string(m.context) + ")" : "TEDotProductAttention()";
+}
+
+std::string core_attention(const MegatronModel& m) {
   if (m.recomputes_attention) return "block: CoreAttention, checkpoint: reentrant";
-  return m.transformer_engine ? "op: TEDotProductAttention()" : "op: MegatronAttention()";
+  return "op: " + (m.transformer_engine ? attention_of_engine(m) : "MegatronAttention()");
 }
 
 }  // namespace
@@ -146,8 +150,8 @@ std::string megatron_spec(const MegatronModel& m) {
   std::snprintf(epsilon, sizeof epsilon, "%.17g", m.epsilon);
   const auto number = [](std::int64_t n) { return std::to_string(n); };
   const bool sequence = m.sequence_parallel && m.ranks > 1;
-  const std::array<std::pair<std::string_view, std::string>, 12> values{{
-      {"@tokens", number(m.tokens)},
+  const std::array<std::pair<std::string_view, std::string>, 14> values{{
+      {"@tokens", number(m.tokens / m.context)},
       {"@vocabulary", number(m.vocabulary / m.ranks)},
       {"@hidden", number(m.hidden)},
       {"@inner", number(m.inner / m.ranks)},
@@ -156,7 +160,9 @@ std::string megatron_spec(const MegatronModel& m) {
       {"@groups", number(m.groups / m.ranks)},
       {"@head", number(m.head)},
       {"@norm", std::string("RMSNorm($hidden, eps=") + epsilon + ")"},
-      {"@attention", std::string(core_attention(m))},
+      {"@attention", core_attention(m)},
+      {"@ring", attention_of_engine(m)},
+      {"@parts", m.context > 1 ? number(m.context) : std::string()},
       {"@sequence", sequence ? ", sequence=True" : ""},
       {"@first", sequence ? std::string() : std::string(kTokensFirst)},
   }};

@@ -14,6 +14,7 @@ struct MegatronModel {
   bool recomputes_attention = false;  // recompute-granularity: selective
   bool transformer_engine = false;    // transformer-impl
   bool sequence_parallel = false;     // of Transformer Engine's modules
+  std::int64_t context = 1;           // context-parallel-size: ranks that have 1/context of the tokens each
 };
 
 /// A GPT with rotary positions, RMSNorm, SwiGLU, no biases, no dropout and a head of its own.

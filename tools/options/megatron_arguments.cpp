@@ -44,20 +44,28 @@ class MegatronReader : MegatronArguments {
   void read_ranks() {
     const std::int64_t gpus = whole_number("--gpus", several_.gpus, 1, kMostGpus);
     tensor_ = whole("tensor-model-parallel-size", 1);
-    for (const char* name : {"pipeline-model-parallel-size", "context-parallel-size"})
-      if (whole(name, 1) > 1)
-        refuse(name, "--" + std::string(name) + " is planned of no run of Megatron-core yet",
-               "leave it out; --pp and --cp plan PyTorch's");
+    context_ = whole("context-parallel-size", 1);
+    if (whole("pipeline-model-parallel-size", 1) > 1)
+      refuse("pipeline-model-parallel-size", "--pipeline-model-parallel-size is planned of no run of Megatron-core yet",
+             "leave it out; --pp plans PyTorch's");
+    if (context_ > 1 && !transformer_engine())
+      refuse("context-parallel-size",
+             "Megatron-core refuses contexts with its own attention: \"Context parallelism is only supported by "
+             "TEDotProductAttention!\"",
+             "--transformer-impl transformer_engine, or leave it out");
+    expect("cp-comm-type", "p2p", "p2p", "of context parallelism, the ring is planned");
     if (flag("sequence-parallel") && tensor_ > 1 && !transformer_engine())
       refuse("sequence-parallel",
              "Megatron-core refuses sequence parallelism with PyTorch's norms: \"sequence parallel not supported by "
              "torch LayerNorm\"",
              "--transformer-impl transformer_engine, or leave it out");
-    if (gpus % tensor_ != 0)
-      refuse("tensor-model-parallel-size",
-             "--gpus " + several_.gpus + " is not a multiple of " + std::to_string(tensor_), "");
-    ranks_ = gpus / tensor_;
+    const std::int64_t together = checked_mul(tensor_, context_);
+    if (gpus % together != 0)
+      refuse(context_ > 1 ? "context-parallel-size" : "tensor-model-parallel-size",
+             "--gpus " + several_.gpus + " is not a multiple of " + std::to_string(together), "");
+    ranks_ = gpus / together;
     set("--tp", several_.tensor, std::to_string(tensor_));
+    if (context_ > 1) set("--cp", several_.context, std::to_string(context_));
   }
 
   void read_state() {
@@ -163,8 +171,14 @@ class MegatronReader : MegatronArguments {
     m.recomputes_attention = recomputes_attention_;
     m.transformer_engine = transformer_engine();
     m.sequence_parallel = flag("sequence-parallel") && tensor_ > 1;
-    if (m.sequence_parallel && m.tokens % tensor_ != 0)
-      refuse("seq-length", "--sequence-parallel divides --seq-length by --tensor-model-parallel-size", "");
+    m.context = context_;
+    if (context_ > 1 && m.tokens % (2 * context_) != 0)
+      refuse("seq-length",
+             "Megatron-core cuts samples into twice as many pieces as --context-parallel-size: --seq-length " +
+                 std::to_string(m.tokens) + " is no multiple of " + std::to_string(2 * context_),
+             "");
+    if (m.sequence_parallel && m.tokens / context_ % tensor_ != 0)
+      refuse("seq-length", "--sequence-parallel divides a rank's tokens by --tensor-model-parallel-size", "");
     const std::pair<const char*, std::int64_t> divided[] = {{"num-attention-heads", m.heads},
                                                             {"num-query-groups", m.groups},
                                                             {"ffn-hidden-size", m.inner},
@@ -198,7 +212,8 @@ class MegatronReader : MegatronArguments {
 
   SeveralGpusOptions& several_;
   RunOptions& run_;
-  std::int64_t tensor_ = 1, ranks_ = 1;
+  std::int64_t tensor_ = 1, context_ = 1;
+  std::int64_t ranks_ = 1;  // that have samples of their own, or groups of `context_` that do
   bool recomputes_attention_ = false;
 };
 

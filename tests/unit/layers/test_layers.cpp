@@ -100,8 +100,9 @@ bool takes_weight(std::string_view layer) { return layer == "DoraAdapter" || lay
 // The first dimension of Megatron-core's tensors is the tokens': scores are of their square, a table has a row each,
 // and that of labels is the second one. Of samples there are one more beginnings.
 bool counts_tokens(std::string_view layer) {
-  static const std::set<std::string_view> kTheirs = {"MegatronAttention", "MegatronRotaryTable", "MegatronCrossEntropy",
-                                                     "TEDotProductAttention", "TESequenceLengths"};
+  static const std::set<std::string_view> kTheirs = {"MegatronAttention",    "MegatronRotaryTable",
+                                                     "MegatronCrossEntropy", "TEDotProductAttention",
+                                                     "TERingAttention",      "TESequenceLengths"};
   return kTheirs.contains(layer);
 }
 

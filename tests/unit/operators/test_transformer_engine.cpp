@@ -40,6 +40,11 @@ TEST_CASE("attention's backward sums in fp32") {
   CHECK_EQ(attention_backward_workspace(grouped, a100), 12'648'576);
   CHECK_EQ(attention_backward_workspace(whole, h200), 480'736);
   CHECK_EQ(attention_backward_workspace(whole, a100), 972'128);
+  // A ring's turns: all queries with half of the keys, and half of the queries with all of the keys.
+  CHECK_EQ(attention_backward_workspace({.tokens = 512, .heads = 16, .groups = 8, .size = 48, .keys = 256}, h200),
+           2'392'320);
+  CHECK_EQ(attention_backward_workspace({.tokens = 256, .heads = 16, .groups = 8, .size = 48, .keys = 512}, h200),
+           2'375'936);
   CHECK_EQ(widest_head(a100), 128);
 }
 

@@ -126,6 +126,26 @@ TEST_CASE("Transformer Engine is the default, and has sequence parallelism") {
   CHECK_FALSE(strategy_of(read(rest, script).several)->megatron.sequence_parallel);
 }
 
+TEST_CASE("ranks of a context have the same samples, and part of the tokens") {
+  std::string script = kLlama;
+  for (const std::string word : {"--transformer-impl local ", "--no-rope-fusion "})
+    script.erase(script.find(word), word.size());
+  const std::string rest = "--padded-vocab-size 32000 --tensor-model-parallel-size 2 --context-parallel-size 4 ";
+  const Flags flags = read(rest + "--global-batch-size 16", script);
+  CHECK_EQ(flags.run.micro_batches, "4");  // of two groups of ranks, 2 at a time
+  const std::optional<Strategy> strategy = strategy_of(flags.several);
+  REQUIRE(strategy);
+  CHECK_EQ(strategy->context, 4);
+  CHECK_EQ(strategy->ranks(), 8);
+  CHECK_EQ(strategy->sample_groups(), 2);
+  CHECK(flags.run.piped->text.find("seq: 256\n") != std::string::npos);
+  CHECK(flags.run.piped->text.find("TERingAttention(4)") != std::string::npos);
+  CHECK(refusal(rest + "--seq-length 1020", script).starts_with("Megatron-core cuts samples"));
+  CHECK(refusal(rest + "--cp-comm-type a2a", script).starts_with("of context parallelism, the ring"));
+  CHECK(refusal(rest + "--context-parallel-size 3", script).starts_with("--gpus 16 is not a multiple of 6"));
+  CHECK(refusal("--padded-vocab-size 32000 --context-parallel-size 2").starts_with("Megatron-core refuses contexts"));
+}
+
 TEST_CASE("what is not planned of Megatron-core is refused") {
   const std::string rest = "--padded-vocab-size 32000 ";
   CHECK_EQ(refusal(rest), "");
