@@ -79,7 +79,8 @@ class Judge {
     if (value) return *value;
     Error error("the " + std::string(name_of(figure)) + " of " + check_.name + " is not known");
     error.at(mark);
-    if (figure == Figure::step_time) error.help("a time needs a GPU with known peaks: add gpu: a100 to the check");
+    if (figure == Figure::step_time)
+      error.help("a time needs a GPU with known peaks, gpu: a100, and of GPUs of several nodes their network: 400");
     if (figure == Figure::cost)
       error.help(
           "a cost needs a GPU with a known price: add gpu: l4 to the check; gpuplan instances --gpu l4 lists prices");

@@ -37,15 +37,15 @@ void refuse_what_was_not_recorded(const RankStep& step) {
   if (by_definition(step.run, s))
     throw refused("what DeepSpeed saves in fp32, or of a run that is planned by definition,", "--precision bf16");
   if (s.is_megatron()) throw refused("what Megatron-core saves", "leave out --save");
-  if (s.data == DataParallel::zero1)
+  if (s.data == DataParallel::zero1 && step.run.save == SavedCheckpoint::full)
     throw refused("what ZeroRedundancyOptimizer sends to one rank first",
-                  "consolidate_state_dict() is run by gpuplan shadow");
+                  "--save model saves the model alone; gpuplan shadow runs consolidate_state_dict() itself");
   if (s.flat && step.run.save == SavedCheckpoint::sharded)
     throw refused("a sharded checkpoint of FSDP1, which makes each module whole, too, and then cuts it,",
                   "--save full or --save model; gpuplan shadow runs state_dict() itself");
   if (step.run.save == SavedCheckpoint::sharded) return;
   const std::string shards = "--save sharded has each rank save its own";
-  if (s.tensor > 1 && holds_experts(step.graph)) throw refused("a full checkpoint of experts that --tp shares", shards);
+  if (s.tensor > 1 && holds_experts(step.graph)) throw refused("a full checkpoint of experts with --tp", shards);
   const OptimizerConfig& o = step.run.optimizer;
   if (shares_parameters(s) && step.run.save == SavedCheckpoint::full && (o.recorder || o.bitsandbytes))
     throw refused("a full checkpoint of this optimizer", "--save model saves the model alone; " + shards);

@@ -71,8 +71,8 @@ struct OperationBytes {
 };
 
 // Tensor parallelism gathers the results of lm_head and what experts that others share return, sequence parallelism
-// tokens, also those that lm_head is given; a
-// ring keys and values. `computed`: lm_head has run its product.
+// tokens, also those that lm_head is given; a ring gathers keys and values, or sends them. `computed`: lm_head has run
+// its product.
 OperationBytes::Both* bytes_of(const ScheduledOp& step, const Graph& graph, const TensorPlan& plan, bool computed,
                                OperationBytes& bytes) {
   const bool of_experts = step.layer != kNone && graph.layers[index(step.layer)].dispatched;
@@ -233,7 +233,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   };
   add_context("keys and values, forward", Collective::all_gather, shared.gathered.forward,
               shared.gathered.forward_calls);
-  add_context("keys and values, forward", Collective::send, shared.passed.forward, shared.passed.forward_calls);
+  add_context("keys and values, forward", Collective::send, shared.sent.forward, shared.sent.forward_calls);
   add_context("keys and values, backward", Collective::all_gather, shared.gathered.backward,
               shared.gathered.backward_calls);
   add_context("gradients of keys and values", Collective::send, shared.sent.backward, shared.sent.backward_calls);

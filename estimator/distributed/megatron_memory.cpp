@@ -226,8 +226,9 @@ OptimizerWork work_of_group(const Graph& graph, std::span<const MegatronPart> pa
 
 // Transformer Engine's FusedAdam: PyTorch's fused one, but that steps are counted on the host, once a group.
 void leave_counters_on_host(OptimizerWork& work) {
-  std::erase_if(work.first.events, [state = std::size_t{0}](const OptimizerEvent& e) mutable {
-    constexpr std::size_t kOfParameter = 3;  // the counter, exp_avg and exp_avg_sq
+  constexpr std::size_t kOfParameter = 3;  // the counter, exp_avg and exp_avg_sq
+  std::size_t state = 0;
+  std::erase_if(work.first.events, [&](const OptimizerEvent& e) {
     return e.kind == OptimizerEvent::Kind::alloc_state && state++ % kOfParameter == 0;
   });
 }

@@ -308,7 +308,10 @@ void ParameterCoordinator::gather_persistent() {
 void ParameterCoordinator::gather_each_module() {
   for (const auto& module : calls_.modules) {
     gather_at_once(module.parameters);
-    for (const std::int32_t p : module.parameters) let_go(p);
+    for (const std::int32_t p : module.parameters) {
+      whole_elements_ += parameters_[index(p)].elements;  // which letting go takes off, and GatheredParameters does not
+      let_go(p);
+    }
   }
 }
 

@@ -91,7 +91,9 @@ std::vector<std::string> extra_words(const RunConfig& run) {
     words.emplace_back("foreach=False");
   if (run.save == SavedCheckpoint::sharded) words.emplace_back("each GPU saves its shards");
   if (run.save == SavedCheckpoint::full) words.emplace_back("a full checkpoint is saved");
-  if (run.save == SavedCheckpoint::model) words.emplace_back("the full model is saved");
+  const bool adapters = run.lora && run.weights != WeightFormat::as_computed;
+  if (run.save == SavedCheckpoint::model)
+    words.emplace_back(adapters ? "adapters are saved" : "the full model is saved");
   if (run.optimizer_in_backward) words.emplace_back("optimizer in backward");
   if (run.offload_optimizer) words.emplace_back("optimizer on the host");
   if (run.offload_saved) words.emplace_back("saved tensors on the host");

@@ -189,9 +189,10 @@ std::string PlanScreen::timeline() const {
 
 std::string PlanScreen::saving(const PhaseRow& row) const {
   const std::int64_t more = row.peak.allocated_bytes - row.live.allocated_bytes;
-  constexpr std::int64_t kOfMessages = 4096;  // what ranks tell each other, not a tensor that becomes whole
+  constexpr std::int64_t kOfMessages = 4096;  // what ranks tell each other is no larger
   return bytes(row.peak.allocated_bytes) + " at most" + dot() +
          (more > kOfMessages ? bytes(more) + " for what becomes whole, one after another"
+          : more > 0         ? bytes(more) + " for what ranks tell each other, or for tensors that become whole"
                              : "no more than lives between steps");
 }
 

@@ -28,7 +28,9 @@ class GpusScreen : public StyledScreen {
     if (s.context > 1) out += context();
     if (rank_.strategy.is_megatron()) out += megatron();
     out += "  holds    " + bytes(rank_.states.parameters) + " of parameters";
-    if (report_.run.mode == Mode::train)
+    if (report_.run.mode == Mode::train && s.is_deepspeed() && s.offloads)
+      out += dot() + "gradients and optimizer state on the host";
+    else if (report_.run.mode == Mode::train)
       out += dot() + bytes(rank_.states.gradients) + " of gradients" + dot() + bytes(rank_.states.optimizer_state) +
              " of optimizer state" + (s.offloads ? dot() + "on the host" : "");
     out += "\n";

@@ -80,7 +80,10 @@ class StagesScreen : public StyledScreen {
     out += "           " + format_flops_per_second(flops) + " per GPU, " + format_figure(100 * flops / r_.peak_flops) +
            " % MFU (peak " + format_flops_per_second(r_.peak_flops) + ")\n";
     return out + "  Scales   " + format_figure(100 * t.efficiency()) + " % scaling efficiency" + dot() +
-           "one GPU with enough memory would take " + format_seconds(t.alone_seconds) + "\n";
+           "one GPU with enough memory would take " + format_seconds(t.alone_seconds) + "\n" +
+           (t.slower > 1 ? "  Slowest  of " + format_count(t.gpus) + " GPUs, which the others wait for, computes " +
+                               format_figure(100 * (t.slower - 1)) + " % longer than one alone, assumed\n"
+                         : "");
   }
 
   std::string sends() const {

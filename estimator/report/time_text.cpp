@@ -82,7 +82,8 @@ std::vector<std::array<std::string, 2>> time_rows(const Report& report, const st
   const auto rate = [&](std::int64_t amount) { return format_figure(static_cast<double>(amount) / t.seconds()); };
   const Verdict fit = verdict(report);
   std::string line = format_seconds(t.seconds()) + per + (fit.known && !fit.fits ? ", if it fit" : "");
-  const std::string gpus = report.run.tensor_ranks > 1 ? format_count(report.run.tensor_ranks) + " GPUs" : "GPU";
+  const std::int64_t together = report.run.tensor_ranks * (report.rank ? report.rank->strategy.pipeline : 1);
+  const std::string gpus = together > 1 ? format_count(together) + " GPUs" : "GPU";
   const std::string each = t.communication_seconds > 0 ? " per " + gpus : "";
   line += dot + rate(t.samples) + (decodes ? " tokens/s" : " samples/s");
   if (t.tokens > 0 && !decodes) line += dot + rate(t.tokens) + " tokens/s";

@@ -153,8 +153,9 @@ void Recompute::copy_back(const Checkpoint& c) {
 
 std::vector<TensorId> given_to_host(const Graph& graph, const Checkpoint& c) {
   std::vector<TensorId> away;
-  for (const TensorId t : graph.at(c.given))
-    if (graph.tensor(t).requires_grad && !graph.tensor(t).trained) away.push_back(t);
+  const std::span<const TensorId> given = graph.at(c.given);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (const Tensor& t = graph.tensor(given[i]); i == 0 || (t.requires_grad && !t.trained)) away.push_back(given[i]);
   return away;
 }
 

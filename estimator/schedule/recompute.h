@@ -3,7 +3,8 @@
 // stop), and each node lets go of what it needed as without a checkpoint. With use_reentrant=True one node of the outer
 // graph stands for it: it runs all of the part again and a backward through that, and holds what the part was given and
 // returned, and the gradients of the latter, until it ends. Within torch.autograd.graph.save_on_cpu() what it was given
-// waits on the host, for it is saved outside of the checkpoint's own hooks (_NoopSaveInputs), and is copied back first.
+// waits on the host, for it is saved outside of the checkpoint's own hooks (_CheckpointFrame.save_inputs), and is
+// copied back first.
 #pragma once
 
 #include <span>
@@ -54,9 +55,9 @@ class Recompute {
 };
 
 /// What the checkpoint was given that torch.autograd.graph.save_on_cpu() around it takes to the host: tensors that are
-/// passed by position, which are saved (torch.utils.checkpoint's _NoopSaveInputs). Others stay with the closure:
-/// transformers passes a layer the states that come with a gradient by position and masks, positions and rotary tables
-/// by keyword.
+/// passed by position, which are saved (torch.utils.checkpoint, _CheckpointFrame.save_inputs; before PyTorch 2.15
+/// _NoopSaveInputs). Others stay with the closure: transformers passes a layer its states by position and masks,
+/// positions and rotary tables by keyword. So it is the first, and of the others what comes with a gradient.
 std::vector<TensorId> given_to_host(const Graph& graph, const Checkpoint& c);
 
 /// torchtitan's selective activation checkpointing (distributed/activation_checkpoint.py), through

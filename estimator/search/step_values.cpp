@@ -67,7 +67,7 @@ class StepReader {
   }
   void read(Gemm& of) {
     auto& [batch, m, n, k, bias_epilogue, dtype, gradient, batched, own_workspace, first_copied, second_copied] = of;
-    (*this)(batch, m, n, k, bias_epilogue, dtype, gradient, batched, first_copied, second_copied);
+    (*this)(batch, m, n, k, bias_epilogue, dtype, gradient, batched, own_workspace, first_copied, second_copied);
   }
   void read(Convolution& of) {
     auto& [pass, n, c, h, w, k, p, q, r, s, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, native,

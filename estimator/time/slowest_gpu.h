@@ -1,5 +1,6 @@
 // GPUs of one kind do not run alike: at its power limit each finds a clock of its own, and who shares a step waits for
-// the slowest.
+// the slowest. It is taken to be every one of the GPUs that are timed, also where stages take turns: the most that it
+// costs.
 #pragma once
 
 #include <cstdint>

@@ -84,14 +84,17 @@ std::optional<TransformerTime> time_of(const Transformer& model, const Transform
 std::optional<TransformerTime> transformer_time(const Transformer& model, const TransformerRun& run,
                                                 const GpuSpeed& gpu, const Topology& topology) {
   GpuSpeed slowest = gpu;
-  slowest.product = [&gpu, slower = slowest_of(run.gpus, gpu.clock_spread)](
-                        double batch, double m, double n, double k) { return slower * gpu.product(batch, m, n, k); };
+  const double slower = slowest_of(run.gpus, gpu.clock_spread);
+  slowest.product = [&gpu, slower](double batch, double m, double n, double k) {
+    return slower * gpu.product(batch, m, n, k);
+  };
   std::optional<TransformerTime> time = time_of(model, run, slowest, topology);
   TransformerRun alone = run;
   alone.tensor = alone.pipeline = alone.gpus = 1;
   const std::optional<TransformerTime> one = time_of(model, alone, gpu, topology);
   if (!time || !one) return std::nullopt;
   time->gpus = run.gpus;
+  time->slower = slower;
   time->alone_seconds = one->step;
   return time;
 }

@@ -27,6 +27,7 @@ struct TransformerTime {
   std::int64_t pace = 0;         // which stage that is, the last of equals
   double teraflops_per_gpu = 0;  // training_flops over all GPUs, with what is computed again
   double alone_seconds = 0;      // the same step on one GPU that has room for everything
+  double slower = 1;             // products take so many times as long as on one GPU: the slowest of all sets the pace
   std::int64_t gpus = 1;
   /// Of so many GPUs' throughput, the share that is left.
   double efficiency() const { return step > 0 ? alone_seconds / (static_cast<double>(gpus) * step) : 0; }

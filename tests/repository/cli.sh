@@ -731,7 +731,7 @@ expect 0 'no more than lives between steps' $saved sharded
 expect 0 '"save": "model"' $saved model --format json
 expect 2 'did you mean "full"' $saved ful
 expect 0 'Saves .* at most · 141 MiB for what becomes whole' $saved model --tp 2
-expect 2 'a full checkpoint of experts that --tp shares is not planned' ${saved/llama.json/mixtral.json} model --tp 2
+expect 2 'a full checkpoint of experts with --tp is not planned' ${saved/llama.json/mixtral.json} model --tp 2
 expect 2 'a sharded checkpoint of FSDP1' ${saved/param=bf16/version=1} sharded
 expect 0 'Saves .* at most · 188 MiB for what becomes whole' ${saved/param=bf16/version=1} model
 expect 0 'no more than lives between steps' ${saved/--fsdp param=bf16/--zero 2 --precision bf16} full
@@ -858,7 +858,7 @@ expect 2 '--precision fp64 with --peft ia3' $llama --peft ia3 --precision fp64
 expect 2 '--zero with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --zero fsdp --batch 2
 expect 2 '--fsdp with --like trl-sft: the library' $llama --like trl-sft --gpus 2 --fsdp param=bf16 --batch 2
 expect 2 '--tp with --like pytorch().*not told' $llama --like 'pytorch()' --gpus 2 --tp 2 --batch 2
-expect 2 'replicate=4 does not divide 2 GPUs' $llama --like 'pytorch()' --gpus 2 --batch 2 --fsdp replicate=4
+expect 2 'replicate=4 does not divide 2 ranks' $llama --like 'pytorch()' --gpus 2 --batch 2 --fsdp replicate=4
 expect 2 'which micro-batch reduces gradients' $llama --like 'pytorch()' --gpus 2 --batch 2 --fsdp sync=last
 expect 2 'bucket-view is of gradients' zoo:llama3_8b --mode infer --gpus 2 --cp 2 --batch 2 --bucket-view
 expect 2 "Lightning's loop on several GPUs is not planned by rules" $llama --like lightning --gpus 2 --batch 2

@@ -143,6 +143,7 @@ Report make_report(const Planning& planning, const Strategy& strategy, const Top
 std::vector<Suggestion> suggest(const Planning& planning, const Report& report) {
   if (!planning.gpu) return {};
   const Strategy strategy = report.rank ? report.rank->strategy : Strategy{};
+  if (strategy.is_megatron()) return {};  // its script says what is changed, not our flags
   return suggest(planning.model, make_catalog(), report, *planning.gpu, {}, strategy, planning.part_of_context);
 }
 

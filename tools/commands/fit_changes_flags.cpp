@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "estimator/base/error.h"
+#include "tools/answers/combinations.h"
 
 namespace gpuplan {
 
@@ -33,6 +34,7 @@ void refuse_with_mesh(const FitOptions& options) {
   if (options.run.save == "full" || options.run.save == "model")
     throw Error("--save " + options.run.save + " is not planned with --may mesh", ErrorKind::usage)
         .help("--save sharded, or plan one of its rows with --save " + options.run.save);
+  refuse_unknown_changes(options.may);
   for (const std::string& word : options.may)
     if (word != "mesh" && word != "checkpoint" && word != "micro-batches")
       throw Error("--may mesh goes with checkpoint and micro-batches, not with " + word, ErrorKind::usage)

@@ -47,6 +47,10 @@ const std::vector<std::string> kKeys = {"train_batch_size",
                                         "sparse_gradients",
                                         "checkpoint",
                                         "amp"};
+// DeepSpeedZeroOffloadParamConfig's and DeepSpeedZeroOffloadOptimizerConfig's (runtime/zero/offload_config.py).
+const std::vector<std::string> kOffloadKeys = {"device",     "nvme_path",  "buffer_count",  "buffer_size",
+                                               "max_in_cpu", "pin_memory", "pipeline_read", "pipeline_write",
+                                               "fast_init",  "ratio",      "super_offload", "cpuadam_cores_perc"};
 const std::vector<std::string> kZeroKeys = {"stage",
                                             "contiguous_gradients",
                                             "reduce_scatter",
@@ -226,6 +230,7 @@ class DeepSpeedReader {
   static bool offloads(const JsonValue& zero, const char* key, std::int64_t stage) {
     const JsonValue* const offload = object_at(zero, key);
     const JsonValue* const device = offload == nullptr ? nullptr : offload->find("device");
+    if (offload != nullptr) expect_known(*offload, kOffloadKeys);
     if (device == nullptr || (device->kind == JsonKind::string && device->text == "none")) return false;
     if (device->kind != JsonKind::string || (device->text != "cpu" && device->text != "nvme"))
       throw Error("\"device\" is \"none\", \"cpu\" or \"nvme\"").at(device->mark);
@@ -235,6 +240,12 @@ class DeepSpeedReader {
           *offload, "device",
           std::string("DeepSpeed's \"") + key + "\" is planned" + (parameters ? " of stage 3," : "") + " to \"cpu\"",
           "gpuplan shadow runs the script itself");
+    const JsonValue* const ratio = offload->find("ratio");
+    if (ratio != nullptr && !(ratio->kind == JsonKind::number && std::strtod(ratio->text.c_str(), nullptr) == 1))
+      refuse_at(*offload, "ratio", "a part of the optimizer on the GPU is not planned",
+                "\"ratio\": 1, or leave it out");
+    if (flag_at(*offload, "super_offload", false))
+      refuse_at(*offload, "super_offload", "DeepSpeed's SuperOffload is not planned", "leave it out");
     return true;
   }
 

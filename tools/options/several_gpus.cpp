@@ -201,15 +201,18 @@ void share_experts(const SeveralGpusOptions& o, Strategy& s) {
     throw Error("transformers refuses --ep " + std::to_string(s.experts) + " with --tp " + std::to_string(s.tensor) +
                     ": \"`ep_size` must be a multiple of `tp_size`\"",
                 ErrorKind::usage)
-        .help("those that share layers have different experts: --ep " + std::to_string(s.tensor * 2));
+        .help("those that share layers have different experts: --ep " +
+              std::to_string((s.experts + s.tensor - 1) / s.tensor * s.tensor));
   if (o.as_accelerate || !o.wrap.empty() || !s.unit_glob.empty() || !s.reshard_after_forward || s.keeps_last_block ||
       s.reshards_root)
     throw Error("with --ep transformers says what is wrapped and resharded", ErrorKind::usage)
         .help("leave out --accelerate, --wrap, --no-reshard and their forms in --fsdp");
   if (s.shards() * s.tensor % s.experts != 0)
-    throw Error("--ep " + std::to_string(s.experts) + " does not divide the " + std::to_string(s.shards() * s.tensor) +
-                    " ranks that share the model",
-                ErrorKind::usage);
+    throw Error("--ep " + std::to_string(s.experts) + " does not divide the ranks that share the model, which are " +
+                    std::to_string(s.shards() * s.tensor),
+                ErrorKind::usage)
+        .help("--gpus is a multiple of --ep times --pp and replicas: --gpus " +
+              std::to_string(s.experts * s.pipeline * s.replicas));
   if (!o.routing.empty()) s.expert_load = load_of(o.routing, s.experts);
 }
 
@@ -248,14 +251,20 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
   if (!o.fsdp.empty()) read_fsdp(o, s);
+  if (s.ranks() % s.replicas != 0)
+    throw Error(
+        "--fsdp replicate=" + std::to_string(s.replicas) + " does not divide " + std::to_string(s.ranks()) + " ranks",
+        ErrorKind::usage)
+        .help("a mesh of HSDP is replicas x shards");
   if (!o.experts.empty() || !o.routing.empty()) share_experts(o, s);
   if (s.flat) refuse_beside_flat(o, s);
   s.context = number_or("--cp", o.context, 1, 1, kMostOfContext);
   if (s.shards() % s.context != 0)
-    throw Error("--cp " + std::to_string(s.context) + " does not divide the " + std::to_string(s.shards()) +
-                    " ranks that share the model",
+    throw Error("--cp " + std::to_string(s.context) + " does not divide the ranks that share the model, which are " +
+                    std::to_string(s.shards()),
                 ErrorKind::usage)
-        .help("--gpus is a multiple of --cp");
+        .help("--gpus is a multiple of --cp times --tp, --pp and replicas: --gpus " +
+              std::to_string(s.context * s.tensor * s.pipeline * s.replicas));
   s.as_accelerate = o.as_accelerate;
   s.loads_whole = o.as_accelerate && !o.moves_units && !s.flat;
   s.moves_units = o.moves_units;
