@@ -192,7 +192,7 @@ std::string PlanScreen::saving(const PhaseRow& row) const {
   constexpr std::int64_t kOfMessages = 4096;  // what ranks tell each other is no larger
   return bytes(row.peak.allocated_bytes) + " at most" + dot() +
          (more > kOfMessages ? bytes(more) + " for what becomes whole, one after another"
-          : more > 0         ? bytes(more) + " for what ranks tell each other, or for tensors that become whole"
+          : more > 0         ? bytes(more) + " more than lives between steps"
                              : "no more than lives between steps");
 }
 

@@ -182,6 +182,8 @@ double load_of(const std::string& text, std::int64_t ranks) {
 }
 
 // transformers' DistributedConfig(fsdp_size, ep_size).
+std::string next_multiple(std::int64_t number, std::int64_t of) { return std::to_string((number / of + 1) * of); }
+
 void share_experts(const SeveralGpusOptions& o, Strategy& s) {
   if (!o.experts.empty()) s.experts = whole_number("--ep", o.experts, 1, kMostGpus);
   if (s.experts == 1 && !o.routing.empty())
@@ -212,7 +214,7 @@ void share_experts(const SeveralGpusOptions& o, Strategy& s) {
                     std::to_string(s.shards() * s.tensor),
                 ErrorKind::usage)
         .help("--gpus is a multiple of --ep times --pp and replicas: --gpus " +
-              std::to_string(s.experts * s.pipeline * s.replicas));
+              next_multiple(s.gpus, s.experts * s.pipeline * s.replicas));
   if (!o.routing.empty()) s.expert_load = load_of(o.routing, s.experts);
 }
 
@@ -264,7 +266,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
                     std::to_string(s.shards()),
                 ErrorKind::usage)
         .help("--gpus is a multiple of --cp times --tp, --pp and replicas: --gpus " +
-              std::to_string(s.context * s.tensor * s.pipeline * s.replicas));
+              next_multiple(s.gpus, s.context * s.tensor * s.pipeline * s.replicas));
   s.as_accelerate = o.as_accelerate;
   s.loads_whole = o.as_accelerate && !o.moves_units && !s.flat;
   s.moves_units = o.moves_units;
