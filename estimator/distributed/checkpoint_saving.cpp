@@ -86,7 +86,7 @@ class Gatherer {
     const Division division = division_of(step_.graph, p, s);
     const std::int64_t own = shard_of(shape, group.ranks, group.rank).elements() * size;
     const std::int64_t padded = padded_shard_elements(shape, group.ranks) * size;
-    if (s.offloads) allocate(kOwn, own);
+    if (s.offloads) allocate(of_own, own);
     if (division.of == Division::Of::columns) {
       gather_columns(own * division.ranks);
       gather_rows(own * division.ranks, padded * division.ranks, group.ranks);
@@ -95,32 +95,32 @@ class Gatherer {
       const std::int64_t whole = shape.elements() * size;
       gather_rows(whole, whole, division.ranks);
     }
-    if (s.offloads) free(kOwn);
+    if (s.offloads) free(of_own);
     free(result_);
-    result_ = kNothing;
+    result_ = no_slot;
   }
 
   OptimizerProgram take() { return std::move(program_); }
 
  private:
-  enum Slot : std::int8_t { kNothing = -1, kOwn, kPadded, kGathered, kOne, kOther };
+  enum Slot : std::int8_t { no_slot = -1, of_own, of_padded, of_gathered, of_one, of_other };
 
   // Shard(0)._to_replicate_tensor (placement_types.py): padded to the largest part. Of one rank nothing is gathered.
   void gather_rows(std::int64_t own, std::int64_t padded, std::int64_t ranks) {
     if (ranks == 1) return;
-    if (own != padded) allocate(kPadded, padded);
-    const Slot whole = result_ == kOne ? kOther : kOne;
+    if (own != padded) allocate(of_padded, padded);
+    const Slot whole = result_ == of_one ? of_other : of_one;
     allocate(whole, padded * ranks);
-    if (own != padded) free(kPadded);
+    if (own != padded) free(of_padded);
     becomes(whole);
   }
 
   // Ranks' columns come one below the other, and are put side by side in a copy (torch.cat).
   void gather_columns(std::int64_t bytes) {
-    allocate(kGathered, bytes);
-    allocate(kOne, bytes);
-    free(kGathered);
-    becomes(kOne);
+    allocate(of_gathered, bytes);
+    allocate(of_one, bytes);
+    free(of_gathered);
+    becomes(of_one);
   }
 
   void becomes(Slot result) {
@@ -131,12 +131,12 @@ class Gatherer {
     program_.events.push_back({OptimizerEvent::Kind::alloc_tensor, slot, bytes});
   }
   void free(Slot slot) {
-    if (slot != kNothing) program_.events.push_back({OptimizerEvent::Kind::free, slot, 0});
+    if (slot != no_slot) program_.events.push_back({OptimizerEvent::Kind::free, slot, 0});
   }
 
   const RankStep& step_;
   OptimizerProgram program_;
-  Slot result_ = kNothing;
+  Slot result_ = no_slot;
 };
 
 }  // namespace

@@ -173,9 +173,9 @@ void add_row(std::vector<CommunicationRow>& rows, const CommunicationRow& row) {
 }
 
 std::string_view name_of(Collective collective) {
-  constexpr std::array<std::string_view, 6> names = {"all-reduce", "reduce-scatter", "all-gather",
-                                                     "broadcast",  "send",           "all-to-all"};
-  return names[static_cast<std::size_t>(collective)];
+  constexpr std::array<std::string_view, 6> kNames = {"all-reduce", "reduce-scatter", "all-gather",
+                                                      "broadcast",  "send",           "all-to-all"};
+  return kNames[static_cast<std::size_t>(collective)];
 }
 
 std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,

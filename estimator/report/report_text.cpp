@@ -51,8 +51,8 @@ std::string PlanScreen::headline() const {
     if (of_states && sizes.size() > 2) {
       sizes.resize(2);  // tokens, without their features
       if (run.tensor_plan.sequence) sizes[1] *= run.tensor_ranks;
-    } else if (of_states && sizes.size() == 2)  // positions of the rank's tokens (--cp)
-      sizes[1] *= report_.rank->strategy.context;
+    } else if (sizes.size() == 2 && (of_states || (report_.rank && report_.rank->strategy.is_megatron())))
+      sizes[1] *= report_.rank->strategy.context;  // the graph is given the rank's tokens, or positions of them
     if (sizes.size() > 1 && sizes[0] == run.batch / run.micro_batches)
       out += (style_.unicode ? " × " : " x ") + format_sizes(std::span(sizes).subspan(1), style_.unicode);
   }

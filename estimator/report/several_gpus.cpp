@@ -142,7 +142,7 @@ class GpusScreen : public StyledScreen {
                           format_count(p.reuse_elements) + " elements" +
                           (s.made_partitioned ? dot() + "made under zero.Init" : "") + "\n" +
                           // ParameterCoordinator::fetch(); the most of 104 recorded ranks is 4.1 % of a step's peak.
-                          "  varies   from run to run, by up to 5 % of what is reserved: a module's parameters come in "
+                          "  varies   from run to run, by up to 8 % of what is reserved: a module's parameters come in "
                           "the order of a Python set\n"
                     : "");
   }

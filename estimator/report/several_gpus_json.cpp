@@ -79,7 +79,7 @@ Json parallel_json(const Report& report) {
           {"param_type", s.param_type ? Json(name_of(*s.param_type)) : Json(nullptr)},
           {"reduce_type", s.reduce_type ? Json(name_of(*s.reduce_type)) : Json(nullptr)},
           {"tensor_ranks", s.tensor},
-          {"sequence_parallel", s.tensor_plan.sequence},
+          {"sequence_parallel", s.is_megatron() ? s.megatron.sequence_parallel : s.tensor_plan.sequence},
           {"loss_parallel", s.tensor_plan.loss},
           {"expert_ranks", s.experts},
           {"expert_load", s.expert_load},

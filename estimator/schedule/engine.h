@@ -325,8 +325,7 @@ class Engine {
   // By the function itself, which read it last in one of its kernels.
   bool is_cleared(const AutogradNode& n, TensorId t) const {
     const auto id = static_cast<NodeId>(&n - graph_.nodes.data());
-    const auto of_node = std::ranges::equal_range(graph_.cleared, id, {}, &HeldByNode::node);
-    return std::ranges::find(of_node, t, &HeldByNode::tensor) != of_node.end();
+    return std::ranges::any_of(graph_.cleared, [&](const HeldByNode& h) { return h.node == id && h.tensor == t; });
   }
 
   // The incoming gradients and the saved tensors, unless these wait on the host, are alive until the node has run.

@@ -47,6 +47,7 @@ std::shared_ptr<const Source> open_base(const YamlNode& name, const Source& from
 const YamlNode& read_document(std::shared_ptr<const Source> source, const SpecOptions& options, YamlArena& arena,
                               std::vector<std::shared_ptr<const Source>>& sources) {
   std::vector<const YamlNode*> chain;
+  const std::size_t before = sources.size();  // of documents that were read earlier, which may extend the same
   for (;;) {
     sources.push_back(source);
     chain.push_back(&parse_yaml(*source, arena));
@@ -55,8 +56,8 @@ const YamlNode& read_document(std::shared_ptr<const Source> source, const SpecOp
     if (chain.size() > static_cast<std::size_t>(kMaxExtends))
       throw Error("a chain of more than " + std::to_string(kMaxExtends) + " files").at(name->mark);
     source = open_base(*name, *source, options);
-    for (const auto& earlier : sources)
-      if (earlier->name == source->name)
+    for (std::size_t i = before; i < sources.size(); ++i)
+      if (sources[i]->name == source->name)
         throw Error(source->name + " extends itself").at(name->mark).label("already being read");
   }
   const YamlNode* document = chain.back();

@@ -247,7 +247,9 @@ void refuse_flags(const SeveralGpusOptions& several, const RunOptions& run) {
                                                 {"--optimizer-in-backward", run.optimizer_in_backward},
                                                 {"--weights", !run.weights.empty()},
                                                 {"--lora", !run.lora.empty()},
-                                                {"--peft", !run.peft.empty()}};
+                                                {"--peft", !run.peft.empty()},
+                                                {"--input", !run.inputs.empty()},
+                                                {"--arg", !run.arguments.empty()}};
   for (const auto& [flag, given] : flags)
     if (given)
       throw Error(std::string(flag) + " is not planned with --megatron, whose file says what is run", ErrorKind::usage)

@@ -187,3 +187,14 @@ TEST_CASE("with all of its edits the mix is the other model, with none the base"
   }
   CHECK_EQ(MixedSpec(base, base).edits(), 0);
 }
+
+TEST_CASE("base and head may extend the same file") {
+  const auto opened = [](std::string_view name, std::string_view) {
+    return spec_source("name: small\ninput: [8]\nlayers:\n  - Linear(8, 4)\nloss: cross_entropy\n", std::string(name));
+  };
+  SpecOptions options;
+  options.open = opened;
+  const WrittenModel base{spec_source("extends: small.yaml\nname: a\n", "base.yaml"), options},
+      now{spec_source("extends: small.yaml\nname: b\n", "now.yaml"), options};
+  CHECK_NOTHROW(CauseModels(base, now, {}));
+}
