@@ -44,6 +44,7 @@ class Error : public std::runtime_error {
   Error& context(std::string text);
 
   const std::string& message() const { return message_; }
+  const std::string& advice() const { return help_; }  // of help(), or ""
   ErrorKind kind() const { return kind_; }
   const std::string& file() const { return file_; }
   int line() const { return line_; }

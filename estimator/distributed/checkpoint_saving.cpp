@@ -10,6 +10,7 @@
 #include "estimator/distributed/fsdp1_saving.h"
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/tensor_plan.h"
 #include "estimator/graph/tensor_style.h"
 
 namespace gpuplan {
@@ -21,11 +22,8 @@ Error refused(const std::string& what, const std::string& help) {
 
 bool shares_parameters(const Strategy& s) { return s.data == DataParallel::fsdp || s.tensor > 1; }
 
-// Stacked, or those that MixtureOfExperts has with its router: the layers of tensor_plan.h's has_experts().
 bool holds_experts(const Graph& graph) {
-  return std::ranges::any_of(graph.layers, [](const Layer& l) {
-    return l.type == "MixtureOfExperts" || l.type == "Experts" || l.type == "GptOssExperts";
-  });
+  return std::ranges::any_of(graph.layers, [](const Layer& l) { return is_experts_layer(l.type); });
 }
 
 void refuse_what_was_not_recorded(const RankStep& step) {

@@ -8,7 +8,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kOfNorm = 8, kOnHost = 4;  // bytes of fp64 and fp32
+constexpr std::int64_t kOfNorm = 8, kFp32 = 4;  // bytes of fp64 and fp32
 
 // A tensor that has been made and goes again, and what is made while it is there.
 template <class While>
@@ -29,7 +29,7 @@ void write_scratch(std::span<const std::int64_t> sizes, std::int32_t stream, Col
 // amax() and amin() compare in the type of the gradient, where a mean adds in fp32: its buffer has as many numbers.
 std::vector<std::int64_t> extreme_scratch(std::int64_t elements, DType type, const Gpu& gpu) {
   std::vector<std::int64_t> sizes = reduction_scratch({elements}, 1, type, type, gpu, ReductionKind::mean);
-  if (!sizes.empty()) sizes.front() = sizes.front() / kOnHost * size_of(type);
+  if (!sizes.empty()) sizes.front() = sizes.front() / kFp32 * size_of(type);
   return sizes;
 }
 
@@ -83,7 +83,7 @@ void write_to_host(const GradientToHost& g, std::int32_t stream, const Gpu& gpu,
     write_scratch(reduction_scratch({g.own}, 1, DType::fp64, DType::fp64, gpu, ReductionKind::mean), stream, writer);
   });
   look_for_infinities(g, stream, gpu, writer);
-  write_temporary(checked_mul(g.own, kOnHost), stream, writer, [] {});
+  write_temporary(checked_mul(g.own, kFp32), stream, writer, [] {});
 }
 
 }  // namespace gpuplan

@@ -34,7 +34,7 @@ struct MegatronSettings {
   bool fp32_gradients = true;          // accumulate_allreduce_grads_in_fp32
   bool overlaps_reductions = false;    // overlap_grad_reduce: gradients are in buckets
   bool overlaps_gathers = false;       // overlap_param_gather, of the distributed optimizer
-  std::int64_t bucket_elements = 0;    // ddp_bucket_size; 0: max(40,000,000, 1,000,000 * ranks)
+  std::int64_t bucket_elements = 0;    // ddp_bucket_size; 0: max(40,000,000, 1,000,000 * sample_groups())
   bool transformer_engine = false;     // its modules, and its optimizer; else Megatron-core's local ones and PyTorch's
   bool sequence_parallel = false;      // of Transformer Engine's modules
 };

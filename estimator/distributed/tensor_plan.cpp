@@ -69,9 +69,11 @@ bool has_tensor_plan(const Model& model) {
 }
 
 bool has_experts(const Model& model) {
-  return has_call(model.layers, [](const Node&, const LayerCall& call) {
-    return call.type == "MixtureOfExperts" || call.type == "Experts" || call.type == "GptOssExperts";
-  });
+  return has_call(model.layers, [](const Node&, const LayerCall& call) { return is_experts_layer(call.type); });
+}
+
+bool is_experts_layer(std::string_view type) {
+  return type == "MixtureOfExperts" || type == "Experts" || type == "GptOssExperts";
 }
 
 std::vector<Variable> divided_variables(const Model& model, std::int64_t ranks) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/distributed/strategy.h"
@@ -17,6 +18,8 @@ bool has_tensor_plan(const Model& model);
 
 /// Whether it has experts that ranks can share (--ep): MixtureOfExperts, Experts or GptOssExperts.
 bool has_experts(const Model& model);
+/// Of a layer by its type: stacked, or with a router.
+bool is_experts_layer(std::string_view type);
 
 /// The variables that a rank has a part of, with its values: heads, those of keys and values, the MLP's width. Throws
 /// Error, of kind usage, where `ranks` do not divide them, or the vocabulary.

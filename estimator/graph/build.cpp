@@ -233,7 +233,8 @@ class GraphBuilder {
     if (run_.micro_batches < 1 || run_.batch % run_.micro_batches != 0)
       throw Error("a batch of " + std::to_string(run_.batch) + " does not split into " +
                       std::to_string(run_.micro_batches) + " micro-batches of equal size",
-                  ErrorKind::usage);
+                  ErrorKind::usage)
+          .help("a rank's batch is --batch divided by the ranks that have samples of their own");
     refuse_trained_weights();
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};

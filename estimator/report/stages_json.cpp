@@ -38,6 +38,7 @@ Json time_json(const StagesReport& r) {
           {"tokens_per_second", rounded(batch * static_cast<double>(r.transformer.sequence) / t.step, 1e3)},
           {"one_gpu_seconds", to_the_nanosecond(t.alone_seconds)},
           {"scaling_efficiency", rounded(t.efficiency(), 1e4)},
+          {"slowest_gpu", rounded(t.slower, 1e4)},
           {"flops_per_second", std::llround(flops)},
           {"peak_flops_per_second", std::llround(r.peak_flops)},
           {"confidence", r.measured ? "measured" : "modelled"}};
@@ -103,7 +104,7 @@ std::string stages_json_schema() {
     communication:{what collective:string microseconds:integer? stage bytes sent_bytes:integer}[]
     time:{pace_stage flops_per_second peak_flops_per_second:integer confidence:measured|modelled
       step_seconds products_seconds element_wise_seconds head_seconds waiting_for_host_seconds communication_seconds
-      idle_seconds optimizer_seconds samples_per_second tokens_per_second one_gpu_seconds scaling_efficiency:number}?
+      idle_seconds optimizer_seconds samples_per_second tokens_per_second one_gpu_seconds scaling_efficiency slowest_gpu:number}?
     why_no_time:string? warnings:string[])";
   return schema::document("gpuplan plan --tp --pp --format json", kKeys);
 }

@@ -212,8 +212,8 @@ class StepClock {
       const bool of_states = std::ranges::find(graph_.leaves, graph_.inputs.front()) != graph_.leaves.end() &&
                              input.shape.rank() == 3;  // what another stage sends
       if (of_states || (input.dtype == DType::int64 && input.shape.rank() == 2))
-        time_.tokens = input.shape[0] * input.shape[1] * (of_states ? ranks_of_tokens() * run_.context_ranks : 1) /
-                       run_.context_ranks * run_.micro_batches;
+        time_.tokens = input.shape[0] * run_.micro_batches *
+                       (of_states ? input.shape[1] * ranks_of_tokens() : input.shape[1] / run_.context_ranks);
     }
     if (time_.seconds() > 0) time_.flops_per_second = static_cast<double>(flops_) / time_.seconds();
     find_roofs();

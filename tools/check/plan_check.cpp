@@ -90,6 +90,8 @@ CheckResult CheckPlanner::run(const Check& check) {
   } catch (const Error& error) {
     // A base that the clone lacks, or a model that Git LFS has not fetched, is no verdict on anything.
     if (error.kind() == ErrorKind::environment) throw;
+    // Of a check of the command line no file says what is wrong.
+    if (!top_ && error.kind() == ErrorKind::usage) throw Error(error.message(), ErrorKind::usage).help(error.advice());
     set_error(error, result);
   } catch (const std::bad_alloc&) {
     set_error(Error("out of memory"), result);

@@ -217,11 +217,22 @@ int run_check(CheckOptions options) {
   return std::max(exit_code_of(report, fail_on), clean ? 0 : 1);
 }
 
-// What a check plans of several GPUs: data parallelism and experts.
+// A check plans data parallelism and experts of several GPUs: what else plan takes is neither in --help nor accepted.
+constexpr const char* kOthersOfGpus[] = {
+    "--cp",       "--wrap",       "--no-reshard", "--bucket-view", "--find-unused-parameters", "--tp", "--deepspeed",
+    "--megatron", "--accelerate", "--pp",         "--pp-schedule"};
+
 void add_gpus(CLI::App& command, SeveralGpusOptions& several) {
-  add_data_parallel_options(command, several);
-  for (const char* other : {"--cp", "--wrap", "--no-reshard", "--bucket-view", "--find-unused-parameters"})
-    command.remove_option(command.get_option(other));
+  add_several_gpus_options(command, several);
+  for (const char* other : kOthersOfGpus) command.get_option(other)->group("");
+}
+
+void refuse_others_of_gpus(const CLI::App& command) {
+  for (const char* other : kOthersOfGpus)
+    if (command.count(other) > 0)
+      throw Error(std::string(other) + " is not for a check, which plans data parallelism and experts",
+                  ErrorKind::usage)
+          .help("gpuplan plan takes it");
 }
 
 void add_limits(CLI::App& command, LimitOptions& limits) {
@@ -274,6 +285,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->get_option("--format")->type_name("table|json|md|html|github|gitlab|junit|sarif|openmetrics");
   command->callback([options, command, &exit_code] {
     options->output.command = given_command(*command);
+    refuse_others_of_gpus(*command);
     exit_code = run_check(*options);
   });
 }

@@ -24,7 +24,9 @@ void refuse_beside_changes(const std::string& asked, const FitOptions& options) 
                                                 {"--max-batch", !options.max_batch.empty() && options.solve != "batch"},
                                                 {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : flags)
-    if (given) throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage);
+    if (given)
+      throw Error(std::string(flag) + " is not for " + asked, ErrorKind::usage)
+          .help(std::string(flag) == "--gpus" ? "of several GPUs: --may mesh,checkpoint" : "leave it out");
 }
 
 void refuse_with_mesh(const FitOptions& options) {

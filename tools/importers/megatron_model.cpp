@@ -8,9 +8,7 @@
 namespace gpuplan {
 namespace {
 
-// GPTModel and TransformerLayer (megatron/core 0.16) call by call. `keep`: local variables of the functions; the
-// results of one call that a tuple holds until the function returns are kept with it.
-constexpr std::string_view kSpec = R"spec(gpuplan: 1
+constexpr std::string_view kSizes = R"spec(gpuplan: 1
 name: megatron_gpt
 vars:
   seq: @tokens
@@ -26,7 +24,11 @@ inputs:
   labels: {shape: [$seq], dtype: int64}
   positions: {shape: [$seq], dtype: int64}
 blocks:
-  CoreAttention:  # where it is recomputed
+)spec";
+
+// GPTModel and TransformerLayer (megatron/core 0.16) call by call. `keep`: local variables of the functions; the
+// results of one call that a tuple holds until the function returns are kept with it.
+constexpr std::string_view kLocal = R"spec(  CoreAttention:  # where it is recomputed
     layers:
       - {name: attention, op: MegatronAttention(), from: [input, input.1, input.2, input.3]}
   SelfAttention:  # of the normalized input, the rotary table and the buffer of scores
@@ -73,23 +75,7 @@ loss: MegatronLoss()
 )spec";
 
 // The same of get_gpt_layer_with_transformer_engine_spec: norms are part of the products that follow them.
-constexpr std::string_view kTransformerEngine = R"spec(gpuplan: 1
-name: megatron_gpt
-vars:
-  seq: @tokens
-  vocabulary: @vocabulary
-  hidden: @hidden
-  inner: @inner
-  layers: @layers
-  heads: @heads
-  groups: @groups
-  head: @head
-inputs:
-  tokens: {shape: [$seq], dtype: int64}
-  labels: {shape: [$seq], dtype: int64}
-  positions: {shape: [$seq], dtype: int64}
-blocks:
-  CoreAttention:  # where it is recomputed
+constexpr std::string_view kTransformerEngine = R"spec(  CoreAttention:  # where it is recomputed
     layers:
       - {name: attention, op: @ring, from: [input, input.1, input.2, input.3]}
   SelfAttention:  # of hidden states, the rotary table and the lengths
@@ -166,7 +152,8 @@ std::string megatron_spec(const MegatronModel& m) {
       {"@sequence", sequence ? ", sequence=True" : ""},
       {"@first", sequence ? std::string() : std::string(kTokensFirst)},
   }};
-  std::string text(m.transformer_engine ? kTransformerEngine : kSpec);
+  std::string text(kSizes);
+  text += m.transformer_engine ? kTransformerEngine : kLocal;
   for (const auto& [name, value] : values)
     for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size()))
       text.replace(at, name.size(), value);

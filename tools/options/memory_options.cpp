@@ -93,7 +93,8 @@ void set_memory_savers(const RunOptions& o, RunConfig& run) {
     run.micro_batches = whole_number("--micro-batches", o.micro_batches, 1, kMostMicroBatches);
   if (run.batch % run.micro_batches != 0)
     refuse("a batch of " + std::to_string(run.batch) + " does not split into " + std::to_string(run.micro_batches) +
-           " micro-batches of equal size: --batch counts all samples of the step");
+           " micro-batches of equal size: --batch counts all samples of the step and may be " +
+           std::to_string((run.batch / run.micro_batches + 1) * run.micro_batches));
   run.checkpoint = checkpoint_config(o.checkpoint);
   run.master_weights = choice_or<bool>("--master", o.master, false, {{"fp32", true}});
   if (run.master_weights && size_of(run.precision) >= size_of(DType::fp32))
