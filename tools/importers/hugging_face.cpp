@@ -197,6 +197,7 @@ void set_tokens(SpecText& spec, std::string_view variable, std::int64_t usual, s
                 std::string_view key) {
   const std::string most = std::to_string(positions) + " (" + std::string(key) + ")";
   spec.set(variable, std::min(usual, positions), "tokens of a sample, at most " + most);
+  if (variable == "seq") spec.set("positions", positions, std::string(key));
 }
 
 std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
