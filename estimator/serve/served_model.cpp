@@ -40,6 +40,9 @@ constexpr std::array kAttentions = {"GroupedQueryAttention", "ScaledDotProductAt
 
 bool is_attention(const Layer& layer) { return std::ranges::find(kAttentions, layer.type) != kAttentions.end(); }
 
+// The product after an attention that a spec writes out in operations of its own (gpt-oss, DeepSeek).
+constexpr std::string_view kWrittenOut = ".o_proj";
+
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -72,19 +75,18 @@ void find_windows(const Body& body, const std::string& prefix, Windows& out) {
 
 class Reader {
  public:
-  Reader(const Model& model, const Graph& graph) : graph_(graph) {
+  Reader(const Model& model, const Graph& graph) : model_(model), graph_(graph) {
     find_windows(model.layers, "", windows_);
     for (const ParameterTensor& p : graph.parameters) parameters_[p.layer].push_back(&graph.tensor(p.tensor).shape);
     for (LayerId id = 0; id < std::ssize(graph.layers); ++id)
       made_by_[graph.layers[static_cast<std::size_t>(id)].output] = id;
     out_.name = model.name;
-    const auto positions = std::ranges::find(model.vars, "positions", &Variable::name);
-    if (positions != model.vars.end()) out_.positions = positions->value;
+    out_.positions = variable("positions");
   }
 
   ServedModel read() {
     for (const Layer& layer : graph_.layers)
-      if (is_attention(layer)) decoders_.insert(std::string(block_of(layer.name)));
+      if (is_attention(layer) || layer.name.ends_with(kWrittenOut)) decoders_.insert(std::string(block_of(layer.name)));
     decoders_.erase("");
     for (LayerId id = 0; id < std::ssize(graph_.layers); ++id) read_layer(id);
     refuse_no_decoder();
@@ -101,6 +103,7 @@ class Reader {
     if (at.type.ends_with("RotaryEmbedding")) out_.rotary_tables.push_back(graph_.tensor(at.output).shape[-1]);
     if (!decoders_.contains(block)) return read_outside(id);
     if (block != block_) begin(block);
+    find_window(at);
     if (is_attention(at)) return read_attention(at);
     const auto found = parameters_.find(id);
     if (found == parameters_.end()) return;
@@ -144,11 +147,36 @@ class Reader {
     a.value_size = before_repeat(given[2])[3];
     attended_ = true;
     input_ = kNone;
-    if (given.size() < 4) return;
-    const auto mask = made_by_.find(given[3]);
-    if (mask == made_by_.end()) return;
-    const auto window = windows_.find(layer(mask->second).name);
-    if (window != windows_.end()) a.window = window->second;
+  }
+
+  // A mask that any operation of the block takes is its attention's.
+  void find_window(const Layer& at) {
+    for (const TensorId given : inputs(at)) {
+      const auto mask = made_by_.find(given);
+      if (mask == made_by_.end()) continue;
+      const auto window = windows_.find(layer(mask->second).name);
+      if (window != windows_.end()) out_.layers.back().attention.window = window->second;
+    }
+  }
+
+  std::int64_t variable(std::string_view name) const {
+    const auto found = std::ranges::find(model_.vars, name, &Variable::name);
+    return found == model_.vars.end() ? 0 : found->value;
+  }
+
+  // Of an attention that is written out: by the spec's variables, and the products of keys.
+  void read_written_out() {
+    ServedAttention& a = out_.layers.back().attention;
+    a.heads = std::max<std::int64_t>(variable("heads"), 1);
+    a.kv_heads = std::max<std::int64_t>(variable("kv_heads"), 1);
+    a.key_size = variable("head") > 0 ? variable("head") : variable("plain") + variable("turned");
+    a.value_size = variable("value") > 0 ? variable("value") : a.key_size;
+    if (a.key_size == 0)
+      throw Error(out_.name + ": the attention of " + block_ +
+                  " is written out, and no variable says the size of its heads")
+          .help("the variables heads, kv_heads and head say how it is cached");
+    attended_ = true;
+    input_ = kNone;
   }
 
   void read_parameter(const Layer& at, const Shape& shape) {
@@ -187,6 +215,7 @@ class Reader {
     const std::int64_t out = shape.elements() / in;
     const BufferId buffer = buffer_of(graph_, given);
     if (experts_ > 0 && out == experts_) return to.push_back({.role = MatrixRole::router, .in = in, .out = out});
+    if (!attended_ && at.name.ends_with(kWrittenOut)) read_written_out();
     if (at.name.find("kv_a_proj") != std::string::npos) out_.layers.back().attention.latent = out;
     const bool merges = buffer == input_ && !to.empty() && to.back().in == in;
     if (merges) {
@@ -240,6 +269,7 @@ class Reader {
     out_.tied = !own_head_;
   }
 
+  const Model& model_;
   const Graph& graph_;
   Windows windows_;
   std::map<LayerId, std::vector<const Shape*>> parameters_;

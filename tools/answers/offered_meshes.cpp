@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kMuchSent = 0.1;  // of a step
 
-struct Place : OfferedPlace {
+struct MeshPlace : OfferedPlace {
   std::size_t number = 0;  // among all
   std::vector<PlannedWay> rows;
 
@@ -71,13 +71,13 @@ class Search {
     }
   }
 
-  bool is_too_small(const Place& place) const {
+  bool is_too_small(const MeshPlace& place) const {
     if (question_.fsdp.fsdp.find("offload=true") != std::string::npos) return false;
     return state_bytes_ / place.gpus > usable_bytes(question_.gpus[place.kind]);
   }
 
   // Of a way that shares less than all.
-  bool is_too_small(const Place& place, const MeshWay& way) const {
+  bool is_too_small(const MeshPlace& place, const MeshWay& way) const {
     const std::optional<Strategy> s = strategy_of(way.several);
     if (!s || s->offloads) return false;
     std::int64_t bytes = state_bytes_ / place.gpus;
@@ -86,7 +86,7 @@ class Search {
     return bytes > usable_bytes(question_.gpus[place.kind]);
   }
 
-  std::optional<PlannedWay> planned(const Place& place, const MeshWay& way, std::optional<Error>& refused) {
+  std::optional<PlannedWay> planned(const MeshPlace& place, const MeshWay& way, std::optional<Error>& refused) {
     if (is_too_small(place, way)) return std::nullopt;
     ++planned_;
     try {
@@ -98,8 +98,8 @@ class Search {
   }
 
   void plan_ranks(const std::function<void(std::size_t, std::size_t)>& told) {
-    std::vector<std::pair<Place*, MeshWay>> tasks;
-    for (Place& place : places_)
+    std::vector<std::pair<MeshPlace*, MeshWay>> tasks;
+    for (MeshPlace& place : places_)
       if (!is_too_small(place))
         for (MeshWay& way : ways_of_ranks(place.mesh, model_)) tasks.emplace_back(&place, std::move(way));
     std::vector<std::optional<PlannedWay>> rows(tasks.size());
@@ -115,7 +115,7 @@ class Search {
       refused_ = refused.front();
   }
 
-  static bool asks_for_meshes(const Place& place) {
+  static bool asks_for_meshes(const MeshPlace& place) {
     if (place.gpus == 1) return false;
     if (place.rows.empty()) return true;
     const SweepFigures* const best = place.fastest();
@@ -124,11 +124,11 @@ class Search {
   }
 
   void plan_meshes(const std::function<void(std::size_t, std::size_t)>& told) {
-    std::vector<Place*> places;
-    for (Place& place : places_)
+    std::vector<MeshPlace*> places;
+    for (MeshPlace& place : places_)
       if (!is_too_small(place) && asks_for_meshes(place)) places.push_back(&place);
     // The largest takes longest.
-    std::ranges::stable_sort(places, std::greater{}, &Place::gpus);
+    std::ranges::stable_sort(places, std::greater{}, &MeshPlace::gpus);
     run_on_workers(
         places.size(), cores(), [&](std::size_t i) { climb(*places[i]); },
         [&](std::size_t done) {
@@ -137,7 +137,7 @@ class Search {
   }
 
   // Plans them; false where some fit, and none is faster than `seconds`, which is then that of the fastest.
-  bool improves(Place& place, const std::vector<MeshWay>& ways, double& seconds) {
+  bool improves(MeshPlace& place, const std::vector<MeshWay>& ways, double& seconds) {
     const double before = seconds;
     bool fits = false;
     for (const MeshWay& way : ways) {
@@ -152,7 +152,7 @@ class Search {
   }
 
   // Stages are doubled while that is faster, or until they fit; so are the ranks that share layers.
-  void climb(Place& place) {
+  void climb(MeshPlace& place) {
     const SweepFigures* const first = place.fastest();
     double best = first == nullptr ? HUGE_VAL : *first->step_seconds;
     for (std::int64_t tensor = 1; tensor <= most_layers(place.mesh); tensor *= 2) {
@@ -168,7 +168,7 @@ class Search {
     if (place.rows.empty()) (void)improves(place, ways_of_context(place.mesh, model_), contexts);
   }
 
-  OfferedMesh offered(const Place& place, const PlannedWay& row) const {
+  OfferedMesh offered(const MeshPlace& place, const PlannedWay& row) const {
     const std::string flags = flags_of(place.mesh, row);
     return {place.number,
             question_.names[place.kind],
@@ -181,7 +181,7 @@ class Search {
   // Each row with its place and way.
   struct Candidate {
     OfferedMesh mesh;
-    const Place* place = nullptr;
+    const MeshPlace* place = nullptr;
     const PlannedWay* way = nullptr;
   };
 
@@ -193,7 +193,7 @@ class Search {
     return kept;
   }
 
-  std::string why_unlisted(const Place& place) const {
+  std::string why_unlisted(const MeshPlace& place) const {
     if (place.rows.empty()) return refused_ ? refused_->message() : kNoWayFits;
     return place.fastest() == nullptr ? kNoStepTime : kOthersAreBetter;
   }
@@ -203,7 +203,7 @@ class Search {
     std::vector<Candidate> rows;
     std::set<std::string> untimed;
     all.offers = static_cast<std::int64_t>(offers_);
-    for (const Place& place : places_) {
+    for (const MeshPlace& place : places_) {
       if (place.rows.empty()) continue;
       ++all.fitting;
       if (place.fastest() == nullptr) untimed.insert(question_.names[place.kind]);
@@ -220,7 +220,7 @@ class Search {
     std::erase_if(rows, [](const Candidate& row) { return !row.mesh.figures.fits; });
     for (Candidate& row : unbeaten(rows)) all.rows.push_back(std::move(row.mesh));
     std::ranges::stable_sort(all.rows, {}, [](const OfferedMesh& row) { return *row.figures.step_seconds; });
-    for (const Place& place : places_)
+    for (const MeshPlace& place : places_)
       if (std::ranges::find(all.rows, place.number, &OfferedMesh::place) == all.rows.end())
         all.unlisted.push_back({place.number, question_.names[place.kind], place.gpus, why_unlisted(place)});
     return all;
@@ -228,7 +228,7 @@ class Search {
 
   const OfferedQuestion& question_;
   const Model model_;
-  std::vector<Place> places_;
+  std::vector<MeshPlace> places_;
   std::size_t offers_ = 0;  // all, of which places_ may be a part
   bool is_part_ = false;
   std::int64_t state_bytes_ = 0;

@@ -99,6 +99,7 @@ std::vector<Command> all_commands(std::optional<std::string> model, std::vector<
           {"fit", add_fit_command},
           {"diff", [model](CLI::App& app, int& exit_code) { add_diff_command(app, exit_code, model); }},
           {"sweep", add_sweep_command},
+          {"serve", add_serve_command},
           {"gpus", add_gpus_command},
           {"instances", add_instances_command},
           {"explain", add_explain_command},

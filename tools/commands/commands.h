@@ -21,6 +21,7 @@ void add_fit_command(CLI::App& app, int& exit_code);
 /// `model`: what stands behind the first --.
 void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> model);
 void add_sweep_command(CLI::App& app, int& exit_code);
+void add_serve_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
 void add_instances_command(CLI::App& app, int& exit_code);
 void add_explain_command(CLI::App& app, int& exit_code);

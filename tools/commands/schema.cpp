@@ -10,6 +10,7 @@
 #include "estimator/report/fit_table.h"
 #include "estimator/report/lengths_report.h"
 #include "estimator/report/replay_report.h"
+#include "estimator/report/serve_report.h"
 #include "estimator/report/snapshot_report_writers.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/report/sweep_table.h"
@@ -56,6 +57,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"sweep", sweep_json_schema},
                                               {"snapshot", snapshot_json_schema},
                                               {"replay", replay_json_schema},
+                                              {"serve", serve_json_schema},
                                               {"shadow", shadow::run_json_schema},
                                               {"validate", validation_json_schema},
                                               {"trace", [] { return std::string(trace_form()); }}});

@@ -1,0 +1,102 @@
+#include <cmath>
+#include <cstdio>
+
+#include "estimator/base/format.h"
+#include "estimator/report/serve_report.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+namespace {
+
+std::string decimals(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+// At most so many columns, broken at spaces, each line behind `indent`.
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t columns) {
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > columns) {
+      out += indent + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return line.empty() ? out : out + indent + line + "\n";
+}
+
+class ServeScreen : StyledScreen {
+ public:
+  ServeScreen(const ServeReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+
+  std::string text() const {
+    const std::string verdict = verdict_text();
+    if (style_.brief) return verdict;
+    return title() + "\n" + memory() + "\n" + verdict + hints();
+  }
+
+ private:
+  const EngineStart& start() const { return report_.start; }
+
+  std::string title() const {
+    const std::int64_t ranks = report_.settings.tensor_ranks;
+    return paint("1", report_.model) + dot() + start().engine + dot() + report_.precision + dot() +
+           (ranks > 1 ? std::to_string(ranks) + " x " : "") + report_.gpu_title + dot() +
+           format_count(start().limits.length) + " tokens\n";
+  }
+
+  void part(TextTable& table, const char* name, std::int64_t bytes_of, const std::string& note) const {
+    table.row({name, bytes(bytes_of), note});
+  }
+
+  std::string memory() const {
+    TextTable table({kLeft, kRight, kLeft});
+    const bool several = report_.settings.tensor_ranks > 1;
+    part(table, "Budget", start().requested_bytes,
+         decimals(report_.settings.utilization, 2) + " of " + bytes(start().gpu_bytes) +
+             (several ? " on each GPU" : "") + " (--utilization)");
+    part(table, "- weights", start().weights_bytes,
+         format_count(report_.parameters) + " parameters" + (several ? " in all" : "") + ", rotary tables");
+    part(table, "- states", start().consumed_bytes - start().weights_bytes,
+         "of " + format_count(start().limits.sequences) + " sequences, workspaces, rounding");
+    part(table, "- profile run", start().profile_bytes,
+         format_count(start().limits.batched_tokens) + " tokens; it peaks as " + start().profile_peak);
+    part(table, "- CUDA graphs", start().graphs_bytes,
+         report_.settings.eager ? "none (--enforce-eager)" : "the engine's estimate");
+    part(table, "KV cache", start().cache_bytes,
+         start().starts ? format_count(start().blocks) + " blocks of " + std::to_string(start().limits.block_tokens) +
+                              " tokens, " + bytes(start().block_bytes) + " each"
+                        : "");
+    return table.text();
+  }
+
+  std::string verdict_text() const {
+    const std::string mark = mark_of(start().starts, style_);
+    if (!start().starts)
+      return "  " + paint("31", mark + " does not start") + "\n\n" +
+             wrapped(start().error, "  ", static_cast<std::size_t>(style_.width));
+    return "  " + paint("32", mark + " starts") + ": " + format_count(start().limits.cache_tokens) +
+           " tokens of cache, " + decimals(start().sequences_at_length, 2) + " sequences of " +
+           format_count(start().limits.length) + " tokens\n";
+  }
+
+  std::string hints() const {
+    if (start().hints.empty()) return "";
+    TextTable table({kLeft, kLeft});
+    for (const StartHint& hint : start().hints) table.row({hint.flag, hint.result});
+    return "\n  With any one of these it starts:\n" + table.text("    ");
+  }
+
+  const ServeReport& report_;
+};
+
+}  // namespace
+
+std::string serve_text(const ServeReport& report, const TextStyle& style) { return ServeScreen(report, style).text(); }
+
+}  // namespace gpuplan

@@ -1,0 +1,161 @@
+#include "estimator/serve/vllm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "estimator/serve/cache_pool.h"
+#include "estimator/serve/vllm_memory.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kGib = std::int64_t{1} << 30;
+// Steps under way at a time (async scheduling): VllmConfig.max_concurrent_batches.
+constexpr std::int64_t kBatchesInFlight = 2;
+
+// format_gib(): two decimals, without zeros at the end but the first.
+std::string gib(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", static_cast<double>(bytes) / static_cast<double>(kGib));
+  std::string out = text;
+  if (out.ends_with('0')) out.pop_back();
+  return out;
+}
+
+struct Defaults {
+  std::int64_t batched_tokens, sequences;
+};
+// EngineArgs.get_batch_defaults() of the server: by the memory that CUDA shows, and A100s are like smaller ones.
+Defaults defaults_of(const Gpu& gpu) {
+  const std::int64_t bytes = usable_bytes(gpu);
+  if (bytes >= 160 * kGib) return {16384, 1024};
+  if (bytes >= 70 * kGib && gpu.name.find("a100") == std::string::npos) return {8192, 1024};
+  return {2048, 256};
+}
+
+std::int64_t length_of(const ServedModel& model, const ServeSettings& settings) {
+  if (settings.length == 0 && model.positions == 0)
+    throw Error("--max-len: " + model.name + " does not say how long a sequence it was made for", ErrorKind::usage)
+        .help("say it with --max-len, or in the spec as the variable positions");
+  if (model.positions > 0 && settings.length > model.positions)
+    throw Error("--max-len " + std::to_string(settings.length) + ": " + model.name + " was made for " +
+                    std::to_string(model.positions) + " tokens",
+                ErrorKind::usage)
+        .help("vLLM refuses it: \"User-specified max_model_len (" + std::to_string(settings.length) +
+              ") is greater than the derived max_model_len\"; --max-len " + std::to_string(model.positions));
+  return settings.length > 0 ? settings.length : model.positions;
+}
+
+VllmSizes sizes_of(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings, std::int64_t length) {
+  const Defaults usual = defaults_of(gpu);
+  VllmSizes sizes{.ranks = settings.tensor_ranks,
+                  .positions = std::max(model.positions, length),
+                  .weights = settings.weights,
+                  .eager = settings.eager,
+                  .compiled_before = settings.compiled_before};
+  sizes.sequences = settings.sequences.value_or(usual.sequences);
+  sizes.batched_tokens =
+      settings.batched_tokens.value_or(std::min(usual.batched_tokens, checked_mul(sizes.sequences, length)));
+  if (!settings.sequences) sizes.sequences = std::min(sizes.sequences, sizes.batched_tokens);
+  return sizes;
+}
+
+void refuse_ranks(const ServedModel& model, std::int64_t ranks) {
+  for (const ServedLayer& layer : model.layers)
+    if (layer.attention.heads % ranks != 0)
+      throw Error("--tp " + std::to_string(ranks) + ": " + model.name + " has " +
+                      std::to_string(layer.attention.heads) + " heads, which " + std::to_string(ranks) +
+                      " GPUs cannot share",
+                  ErrorKind::usage)
+          .help("vLLM refuses it: \"Total number of attention heads (" + std::to_string(layer.attention.heads) +
+                ") must be divisible by tensor parallel size (" + std::to_string(ranks) + ").\"");
+}
+
+// _estimate_max_model_len_from_groups(): the longest sequence whose blocks are there.
+std::int64_t longest(const CachePool& pool, std::int64_t blocks, std::int64_t in_flight, std::int64_t most) {
+  std::int64_t low = 0, high = most;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (pool.blocks_of(middle, in_flight) <= blocks)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+std::string no_room_text(const EngineStart& start, std::int64_t needed, std::int64_t available, std::int64_t longest) {
+  std::string text = "To serve at least one request with the model's max seq len (" +
+                     std::to_string(start.limits.length) + "), (" + gib(needed) +
+                     " GiB KV cache is needed, which is larger than the available KV cache memory (" + gib(available) +
+                     " GiB). ";
+  if (longest > 0)
+    text += "Based on the available memory, the estimated maximum model length is " + std::to_string(longest) + ". ";
+  return text +
+         "Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+         "decreasing `max_model_len` when initializing the engine.";
+}
+
+}  // namespace
+
+EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings) {
+  EngineStart start;
+  start.engine = "vLLM 0.33.0";
+  refuse_ranks(model, settings.tensor_ranks);
+  const std::int64_t length = length_of(model, settings);
+  const VllmSizes sizes = sizes_of(model, gpu, settings, length);
+  const VllmMemory memory = vllm_memory(model, gpu, sizes);
+  const CachePool pool = cache_pool(model, settings.fp8_cache ? 1 : 2, settings.tensor_ranks);
+  const std::int64_t in_flight = checked_mul(kBatchesInFlight, sizes.batched_tokens);
+  start.limits = {.block_tokens = pool.block_tokens,
+                  .sequences = sizes.sequences,
+                  .batched_tokens = sizes.batched_tokens,
+                  .length = length};
+  start.gpu_bytes = usable_bytes(gpu);
+  start.requested_bytes =
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(start.gpu_bytes) * settings.utilization));
+  start.weights_bytes = memory.weights;
+  start.consumed_bytes = memory.consumed;
+  start.profile_bytes = memory.profile;
+  start.profile_peak = memory.profile_peak;
+  start.graphs_bytes = vllm_graphs_bytes(model, gpu, sizes);
+  start.block_bytes = pool.block_bytes;
+  const std::int64_t free = start.gpu_bytes - gpu.context_bytes.value_or(kAssumedContextBytes);
+  if (free < start.requested_bytes) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%g", settings.utilization);
+    start.error = "Free memory on device cuda:0 (" + gib(free) + "/" + gib(start.gpu_bytes) +
+                  " GiB) on startup is less than desired GPU memory utilization (" + share + ", " +
+                  gib(start.requested_bytes) +
+                  " GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
+    return start;
+  }
+  if (!memory.failed.empty()) {
+    start.error = "CUDA out of memory, as " + memory.failed;
+    return start;
+  }
+  start.cache_bytes = start.requested_bytes - start.consumed_bytes - start.profile_bytes - start.graphs_bytes;
+  const std::int64_t usable = start.cache_bytes - pool.block_bytes;  // less the block that stands for none
+  if (usable <= 0) {
+    start.error =
+        "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
+        "the engine (this flag also controls CPU memory reservation on the CPU backend, despite its name).";
+    return start;
+  }
+  const std::int64_t needed = pool.blocks_of(length, in_flight);
+  if (checked_mul(needed, pool.block_bytes) > usable) {
+    start.error = no_room_text(start, needed * pool.block_bytes, usable,
+                               longest(pool, usable / pool.block_bytes, in_flight, length));
+    return start;
+  }
+  start.starts = true;
+  start.blocks = start.cache_bytes / pool.block_bytes;
+  start.sequences_at_length = static_cast<double>(start.blocks) / static_cast<double>(needed);
+  start.limits.cache_tokens = static_cast<std::int64_t>(start.sequences_at_length * static_cast<double>(length));
+  return start;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,85 @@
+// gpuplan serve MODEL: whether an engine starts on a GPU, and how many tokens its cache has.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "estimator/report/serve_report.h"
+#include "tools/answers/planning.h"
+#include "tools/answers/serving.h"
+#include "tools/commands/commands.h"
+#include "tools/options/learned_trace_input.h"
+#include "tools/options/output_options.h"
+#include "tools/options/run_options.h"
+#include "tools/options/serve_options.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct ServeCommand {
+  RunOptions run;
+  ServeOptions serve;
+  OutputOptions output;
+};
+
+Gpu named_gpu(const RunOptions& options) {
+  if (options.gpu.empty())
+    throw Error("gpuplan serve needs a GPU", ErrorKind::usage).help("name one with --gpu; gpuplan gpus lists them");
+  Gpu gpu = *load_gpu(options);
+  if (gpu.memory_bytes == 0) throw Error("--gpu " + options.gpu + ": its memory is not known", ErrorKind::usage);
+  return gpu;
+}
+
+ServeReport make_serve_report(const ServeCommand& command) {
+  ServeReport report;
+  report.settings = serve_settings(command.serve);
+  const Gpu gpu = named_gpu(command.run);
+  refuse_learned_trace({command.run.model, command.run.piped});
+  const Model model = load_model(command.run);
+  const ServedModel served = decoder_of(model, gpu);
+  report.model = model.name;
+  if (!model.sources.empty()) report.file = model.sources.front()->name;
+  report.gpu = gpu.name;
+  report.gpu_title = gpu.title;
+  report.precision = gpu.capability_major >= 8 ? "bf16" : "fp16";  // _resolve_auto_dtype()
+  report.parameters = served.parameters();
+  report.start = tried_start(served, gpu, report.settings);
+  report.warnings = report.start.warnings;
+  return report;
+}
+
+std::string render(const ServeReport& report, Format format, const TextStyle& style) {
+  switch (format) {
+    case Format::json: return serve_json(report, kVersion);
+    case Format::table: return serve_text(report, style);
+    default: throw Error("serve writes text or JSON", ErrorKind::usage).help("--format table or json");
+  }
+}
+
+int run_serve(const ServeCommand& command) {
+  const Format format = format_of(command.output);
+  const std::vector<OutputFile> files = files_of(command.output);
+  const ServeReport report = make_serve_report(command);
+  const bool clean = show_warnings(report.warnings, command.output.quiet, command.run.strict);
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(command.output)));
+  write_stdout(render(report, format, terminal_style(command.output)));
+  return clean && report.start.starts ? 0 : 1;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ServeCommand>();
+  CLI::App* const command = app.add_subcommand("serve", "Tells whether an engine starts, and how much cache it has");
+  command->add_option("model", options->run.model, "A model file, zoo:NAME, or - for standard input")
+      ->type_name("MODEL")
+      ->required();
+  command->add_option("-d,--gpu,--device", options->run.gpu, "A GPU, or a GPU file")->type_name("NAME");
+  command->add_option("--set", options->run.set, "Sets a variable of the model; repeatable")->type_name("NAME=VALUE");
+  command->add_flag("--strict", options->run.strict, "Treats warnings as errors");
+  add_serve_options(*command, options->serve);
+  add_output_options(*command, options->output);
+  command->callback([options, &exit_code] { exit_code = run_serve(*options); });
+}
+
+}  // namespace gpuplan

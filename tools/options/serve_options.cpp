@@ -1,0 +1,87 @@
+#include "tools/options/serve_options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "estimator/base/amount.h"
+#include "tools/options/words.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kLongestServed = std::int64_t{1} << 30;
+
+// "16384", "16k": as vLLM reads its lengths, k is 1,000 and K is 1,024.
+std::int64_t tokens(std::string_view flag, const std::string& text) {
+  static constexpr AmountUnit kUnits[] = {{"", 1}, {"k", 1000}, {"K", 1024}, {"m", 1'000'000}, {"M", 1 << 20}};
+  const std::optional<std::int64_t> n = read_amount(text, kUnits);
+  if (!n || *n < 1 || *n > kLongestServed)
+    throw Error(std::string(flag) + " expects a number of tokens such as 16384 or 16K, not \"" + text + "\"",
+                ErrorKind::usage);
+  return *n;
+}
+
+double utilization(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 1)
+    throw Error(
+        "--utilization expects a share of the GPU's memory above 0, 1 at most, such as 0.9, not \"" + text + "\"",
+        ErrorKind::usage);
+  return value;
+}
+
+void read_lora(const std::string& text, ServeSettings& settings) {
+  const std::size_t x = text.find('x');
+  if (x == std::string::npos)
+    throw Error("--lora expects adapters and their rank, such as 4x16, not \"" + text + "\"", ErrorKind::usage);
+  settings.adapters = whole_number("--lora", text.substr(0, x), 1, 1024);
+  settings.adapter_rank = whole_number("--lora", text.substr(x + 1), 1, 512);
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& command, ServeOptions& o) {
+  const char* const group = "Engine";
+  const auto add = [&](const char* name, std::string& to, const char* about, const char* type) {
+    command.add_option(name, to, about)->group(group)->type_name(type);
+  };
+  add("--engine", o.engine, "Engine that serves (vllm)", "vllm");
+  add("--max-len,--max-model-len", o.length, "Tokens of a sequence at most, prompt and answer (the model's own)", "N");
+  add("--utilization,--gpu-memory-utilization", o.utilization, "Share of the GPU's memory for the engine (0.92)", "X");
+  add("--max-batched-tokens,--max-num-batched-tokens", o.batched_tokens, "Tokens of a step (the engine's own, by GPU)",
+      "N");
+  add("--max-seqs,--max-num-seqs", o.sequences, "Sequences at a time (the engine's own, by GPU)", "N");
+  add("--tp,--tensor-parallel-size", o.tensor_ranks, "GPUs that share each layer (1)", "N");
+  add("--kv,--kv-cache-dtype", o.cache, "Type of the cache (auto: the model's)", "auto|fp8");
+  add("--weights", o.weights, "Form of the layers' weights (plain)", "plain|fp8|int4:awq|int4:gptq");
+  add("--lora", o.lora, "Adapters that are loaded at a time, and their rank: 4x16", "NxRANK");
+  command.add_flag("--enforce-eager", o.eager, "Neither compiles the model nor captures CUDA graphs")->group(group);
+  command
+      .add_flag("--compiled-before", o.compiled,
+                "A later start, which finds what the first one compiled: its profile run may peak lower")
+      ->group(group);
+}
+
+ServeSettings serve_settings(const ServeOptions& o) {
+  ServeSettings s;
+  if (!o.engine.empty()) choose<int>("--engine", o.engine, {{"vllm", 0}});
+  if (!o.length.empty()) s.length = tokens("--max-len", o.length);
+  if (!o.utilization.empty()) s.utilization = utilization(o.utilization);
+  if (!o.batched_tokens.empty()) s.batched_tokens = tokens("--max-batched-tokens", o.batched_tokens);
+  if (!o.sequences.empty()) s.sequences = whole_number("--max-seqs", o.sequences, 1, 1 << 20);
+  if (!o.tensor_ranks.empty()) s.tensor_ranks = whole_number("--tp", o.tensor_ranks, 1, 1024);
+  if (!o.cache.empty()) s.fp8_cache = choose<bool>("--kv", o.cache, {{"auto", false}, {"fp8", true}});
+  if (!o.weights.empty())
+    s.weights = choose<WeightForm>("--weights", o.weights,
+                                   {{"plain", WeightForm::plain},
+                                    {"fp8", WeightForm::fp8},
+                                    {"int4:awq", WeightForm::int4_awq},
+                                    {"int4:gptq", WeightForm::int4_gptq}});
+  if (!o.lora.empty()) read_lora(o.lora, s);
+  s.eager = o.eager;
+  s.compiled_before = o.compiled;
+  return s;
+}
+
+}  // namespace gpuplan
