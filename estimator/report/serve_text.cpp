@@ -62,6 +62,7 @@ class ServeScreen : StyledScreen {
              (several ? " on each GPU" : "") + " (--utilization)");
     part(table, "- weights", start().weights_bytes,
          format_count(report_.parameters) + " parameters" + (several ? " in all" : "") + ", rotary tables");
+    if (start().consumed_bytes == 0) return table.text();  // it did not come so far
     part(table, "- states", start().consumed_bytes - start().weights_bytes,
          "of " + format_count(start().limits.sequences) + " sequences, workspaces, rounding");
     part(table, "- profile run", start().profile_bytes,

@@ -10,10 +10,13 @@
 
 namespace gpuplan {
 
+enum class ServingEngine : std::uint8_t { vllm };
+
 /// How an engine stores the matrices of the layers; embeddings, heads, routers and norms keep their type.
 enum class WeightForm : std::uint8_t { plain, fp8, int4_awq, int4_gptq };
 
 struct ServeSettings {
+  ServingEngine engine = ServingEngine::vllm;
   std::int64_t length = 0;                     // tokens of a sequence at most; 0: as many as the model was made for
   double utilization = 0.92;                   // share of the GPU's memory (--gpu-memory-utilization)
   std::optional<std::int64_t> batched_tokens;  // of a step; the engine's own default otherwise

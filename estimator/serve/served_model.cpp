@@ -204,7 +204,9 @@ class Reader {
                   .out = first ? inner : out_.hidden,
                   .copies = shape[0],
                   .used = used,
-                  .expert = true});
+                  .parts = first ? 2 : 1,
+                  .expert = true,
+                  .microscaled = at.type == "GptOssExperts"});
   }
 
   // Products of one input are one product, of one role.
@@ -220,6 +222,7 @@ class Reader {
     const bool merges = buffer == input_ && !to.empty() && to.back().in == in;
     if (merges) {
       to.back().out += out;
+      ++to.back().parts;
       return;
     }
     to.push_back({.role = role_of_next(), .in = in, .out = out});

@@ -19,8 +19,9 @@ struct ServedMatrix {
   MatrixRole role = MatrixRole::other;
   std::int64_t in = 0, out = 0;
   std::int64_t copies = 1, used = 1;
+  std::int64_t parts = 1;  // products of the model that are one here
   bool expert = false;
-  bool bias = false;
+  bool microscaled = false;  // published with 4 bits an element and a scale for 32 (mxfp4)
 
   /// Of one token.
   double multiply_adds() const { return static_cast<double>(in) * static_cast<double>(out * used); }

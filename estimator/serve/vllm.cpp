@@ -55,7 +55,9 @@ VllmSizes sizes_of(const ServedModel& model, const Gpu& gpu, const ServeSettings
                   .positions = std::max(model.positions, length),
                   .weights = settings.weights,
                   .eager = settings.eager,
-                  .compiled_before = settings.compiled_before};
+                  .compiled_before = settings.compiled_before,
+                  .adapters = settings.adapters,
+                  .adapter_rank = settings.adapter_rank};
   sizes.sequences = settings.sequences.value_or(usual.sequences);
   sizes.batched_tokens =
       settings.batched_tokens.value_or(std::min(usual.batched_tokens, checked_mul(sizes.sequences, length)));
@@ -134,7 +136,8 @@ EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSett
     return start;
   }
   if (!memory.failed.empty()) {
-    start.error = "CUDA out of memory, as " + memory.failed;
+    start.error = "torch.OutOfMemoryError: CUDA out of memory, as " + memory.failed +
+                  (memory.weights > start.gpu_bytes ? ", which take " + gib(memory.weights) + " GiB" : "");
     return start;
   }
   start.cache_bytes = start.requested_bytes - start.consumed_bytes - start.profile_bytes - start.graphs_bytes;

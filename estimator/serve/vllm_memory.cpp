@@ -88,7 +88,7 @@ void load(Memory& memory, const ServedModel& model, const VllmSizes& sizes) {
   if (model.learned_positions > 0) memory.take(model.learned_positions * model.hidden * kElement);
   for (const ServedLayer& layer : model.layers) {
     for (const ServedMatrix& m : layer.matrices) {
-      memory.take(stored_bytes(m, sizes.weights, sizes.ranks));
+      for (const std::int64_t bytes : stored_parts(m, sizes.weights, sizes.ranks)) memory.take(bytes);
       if (&layer == &model.layers.front() && m.role == MatrixRole::attention_output)
         for (const std::int64_t elements : model.rotary_tables) make_rotary_table(memory, sizes.positions, elements);
     }
@@ -97,6 +97,23 @@ void load(Memory& memory, const ServedModel& model, const VllmSizes& sizes) {
   }
   if (model.vectors > 0) memory.take(model.vectors * kElement);
   if (!model.tied) memory.take(table);
+}
+
+// vllm/lora/layers: for every product that was merged an A of its own, for every one of them a B, of as many adapters
+// as are loaded at a time; the embedding and the head have both, too.
+void load_adapters(Memory& memory, const ServedModel& model, const VllmSizes& sizes) {
+  const std::int64_t each = sizes.adapters * sizes.adapter_rank * kElement;
+  if (each == 0) return;
+  for (const ServedLayer& layer : model.layers)
+    for (const ServedMatrix& m : layer.matrices) {
+      if (m.expert || m.role == MatrixRole::router) continue;
+      for (std::int64_t part = 0; part < m.parts; ++part) memory.take(each * m.in);
+      for (std::int64_t part = 0; part < m.parts; ++part) memory.take(each * share(m.out, sizes.ranks) / m.parts);
+    }
+  for (int place = 0; place < 2; ++place) {
+    memory.take(each * model.vocabulary);
+    memory.take(each * model.hidden);
+  }
 }
 
 // What the sampler and the runner keep on the GPU for each of the sequences.
@@ -123,11 +140,13 @@ void compile(Memory& memory, const ServedModel& model, const VllmSizes& sizes) {
 }
 
 // A layer, from the result of attention to the next one's; `residual` and `attended` are held by the caller. `cold`:
-// bytes that Inductor's benchmark writes to empty the cache of level 2, at the first call of the activation.
+// bytes that Inductor's benchmark writes to empty the cache of level 2, at the first call of the activation. `split`:
+// what attention takes while it runs.
 struct Between {
   BlockId residual, attended;
 };
-Between run_layer(Memory& memory, const Widths& w, std::int64_t tokens, Between given, std::int64_t cold) {
+Between run_layer(Memory& memory, const Widths& w, std::int64_t tokens, Between given, std::int64_t cold,
+                  std::int64_t split) {
   const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kElement); };
   const BlockId projected = rows(w.hidden);
   BlockId normed = rows(w.hidden);
@@ -145,6 +164,7 @@ Between run_layer(Memory& memory, const Widths& w, std::int64_t tokens, Between 
   const BlockId heads = rows(w.attention_input), keys = rows(w.keys);
   memory.drop(next);
   const BlockId attended = rows(w.queries);
+  if (split > 0) memory.use(split);
   for (const BlockId block : {given.attended, given.residual, keys, heads, projected}) memory.drop(block);
   return {residual, attended};
 }
@@ -155,7 +175,7 @@ std::int64_t expert_workspace(const ServedModel& model, const VllmSizes& sizes) 
   std::int64_t most = 0;
   for (const ServedLayer& layer : model.layers)
     for (const ServedMatrix& m : layer.matrices)
-      if (m.expert && m.role == MatrixRole::mlp_input) {
+      if (m.expert && !m.microscaled && m.role == MatrixRole::mlp_input) {  // gpt-oss's kernels of Triton keep none
         const std::int64_t pairs = sizes.batched_tokens * m.used;
         const std::int64_t gate_up = share(m.out, sizes.ranks);
         most = std::max(most, pairs * (std::max(gate_up, m.in) + std::max(gate_up / 2, m.in)) * kElement);
@@ -163,40 +183,40 @@ std::int64_t expert_workspace(const ServedModel& model, const VllmSizes& sizes) 
   return most;
 }
 
-// `tokens` through all layers; `cold` as in run_layer().
-void forward(Memory& memory, const ServedModel& model, const VllmSizes& sizes, std::int64_t tokens, std::int64_t cold) {
+// `tokens` through all layers; `cold` and `split` as in run_layer().
+void forward(Memory& memory, const ServedModel& model, const VllmSizes& sizes, std::int64_t tokens, std::int64_t cold,
+             std::int64_t split = 0) {
   const Widths w = widths_of(model, sizes.ranks);
   const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kElement); };
   Between at{rows(w.hidden), kNoBlock};
   const BlockId normed = rows(w.hidden), heads = rows(w.attention_input), keys = rows(w.keys);
   at.attended = rows(w.queries);
+  if (split > 0) memory.use(split);
   for (const BlockId block : {keys, heads, normed}) memory.drop(block);
   for (std::size_t i = 0; i < model.layers.size(); ++i)
-    at = run_layer(memory, w, tokens, at, i == 0 || i + 1 == model.layers.size() ? cold : 0);
+    at = run_layer(memory, w, tokens, at, i == 0 || i + 1 == model.layers.size() ? cold : 0, split);
   memory.drop(at.attended);
   memory.drop(at.residual);
 }
 
-// The logits of as many sequences as the engine takes, in fp32 and sorted out by FlashInfer's kernels.
-void sample(Memory& memory, const ServedModel& model, const VllmSizes& sizes) {
+// The logits of as many sequences as the engine takes, in fp32, of which FlashInfer's kernels keep the most likely.
+// Before Ampere vLLM has a kernel of its own: each multiprocessor has a row, in a buffer that stays.
+void sample(Memory& memory, const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes) {
   const std::int64_t n = std::min(sizes.sequences, sizes.batched_tokens);
   const BlockId hidden = memory.take(sizes.batched_tokens * model.hidden * kElement);
   const BlockId chosen = memory.take(n * model.hidden * kElement);
   const BlockId logits = memory.take(n * model.vocabulary * kElement);
-  memory.take(kTopKBuffer);
-  const BlockId numbers = memory.take(n * model.vocabulary * 4), masked = memory.take(n * model.vocabulary * 4);
-  memory.use(n * model.vocabulary * 4);
-  for (const BlockId block : {masked, numbers, logits, chosen, hidden}) memory.drop(block);
-}
-
-// _set_cudagraph_sizes(): 1, 2, 4, every eighth up to 256, every sixteenth from there.
-std::vector<std::int64_t> captured_sizes(const Gpu& gpu, const VllmSizes& sizes) {
-  if (sizes.eager) return {};
-  const std::int64_t most = std::min(
-      {gpu.capability_major == 10 ? std::int64_t{1024} : std::int64_t{512}, 2 * sizes.sequences, sizes.batched_tokens});
-  std::vector<std::int64_t> out;
-  for (std::int64_t n = 1; n <= most; n += n < 4 ? n : n < 8 ? 4 : n < 256 ? 8 : 16) out.push_back(n);
-  return out;
+  const BlockId numbers = memory.take(n * model.vocabulary * 4);
+  if (gpu.capability_major >= 8) {
+    memory.take(kTopKBuffer);
+    const BlockId masked = memory.take(n * model.vocabulary * 4);
+    memory.use(n * model.vocabulary * 4);
+    memory.drop(masked);
+  } else {
+    memory.take(gpu.sm_count * model.vocabulary * 4);
+    memory.use(gpu.sm_count * std::int64_t{8192} * 4);
+  }
+  for (const BlockId block : {numbers, logits, chosen, hidden}) memory.drop(block);
 }
 
 // FlashAttention 3, which Hopper runs, splits the contexts of a captured decode into so many parts at most, and has
@@ -209,6 +229,16 @@ std::int64_t split_attention_bytes(const ServedModel& model, const VllmSizes& si
   return kSplits * tokens * heads * 4;
 }
 
+// _set_cudagraph_sizes(): 1, 2, 4, every eighth up to 256, every sixteenth from there.
+std::vector<std::int64_t> captured_sizes(const Gpu& gpu, const VllmSizes& sizes) {
+  if (sizes.eager) return {};
+  const std::int64_t most = std::min(
+      {gpu.capability_major == 10 ? std::int64_t{1024} : std::int64_t{512}, 2 * sizes.sequences, sizes.batched_tokens});
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n <= most; n += n < 4 ? n : n < 8 ? 4 : n < 256 ? 8 : 16) out.push_back(n);
+  return out;
+}
+
 }  // namespace
 
 std::int64_t vocabulary_of_rank(const ServedModel& model, std::int64_t ranks) {
@@ -216,12 +246,15 @@ std::int64_t vocabulary_of_rank(const ServedModel& model, std::int64_t ranks) {
   return share(round_up(model.vocabulary, kPadding), ranks);
 }
 
-std::int64_t stored_bytes(const ServedMatrix& matrix, WeightForm form, std::int64_t ranks) {
+std::vector<std::int64_t> stored_parts(const ServedMatrix& matrix, WeightForm form, std::int64_t ranks) {
+  constexpr std::int64_t kGroup = 128, kMicroscaled = 32;  // elements of a scale
   const std::int64_t elements = share(checked_mul(checked_mul(matrix.in, matrix.out), matrix.copies), ranks);
-  if (matrix.role == MatrixRole::router || form == WeightForm::plain) return checked_mul(elements, kElement);
-  if (form == WeightForm::fp8) return elements;
-  constexpr std::int64_t kGroup = 128;  // elements of a scale and, in AWQ, of a zero of four bits
-  return elements / 2 + elements / kGroup * kElement + (form == WeightForm::int4_awq ? elements / kGroup / 2 : 0);
+  if (matrix.microscaled) return {elements / 2, elements / kMicroscaled};
+  if (matrix.role == MatrixRole::router || form == WeightForm::plain) return {checked_mul(elements, kElement)};
+  if (form == WeightForm::fp8) return {elements, 4};
+  const std::int64_t scales = elements / kGroup;
+  if (form == WeightForm::int4_awq) return {elements / 2, scales * kElement, scales / 2};
+  return {elements / 2, scales * kElement};
 }
 
 VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes) {
@@ -232,10 +265,16 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
   memory.take(2);
   const std::int64_t before = allocator.reserved_bytes();
   load(memory, model, sizes);
+  load_adapters(memory, model, sizes);
   out.weights = allocator.allocated_bytes() - cublas_workspace_bytes(gpu);
   keep_states(memory, model, sizes);
   if (memory.full()) {
     out.failed = "the weights are loaded";
+    Gpu larger = gpu;
+    larger.memory_bytes = 0;
+    Memory whole(larger);
+    load(whole, model, sizes);
+    out.weights = whole.allocator().allocated_bytes();
     return out;
   }
   allocator.empty_cache();
@@ -254,7 +293,7 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
   if (const std::int64_t bytes = expert_workspace(model, sizes); bytes > 0) memory.take(bytes);
   forward(memory, model, sizes, sizes.batched_tokens, sizes.eager ? 0 : gpu.l2_cache_bytes.value_or(0));
   phase("the prompt runs");
-  sample(memory, model, sizes);
+  sample(memory, model, gpu, sizes);
   phase("tokens are sampled");
   allocator.empty_cache();
   out.consumed = allocator.reserved_bytes() - before;
@@ -265,22 +304,22 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
 std::int64_t vllm_graphs_bytes(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes) {
   const std::vector<std::int64_t> captured = captured_sizes(gpu, sizes);
   if (captured.empty()) return 0;
-  const auto reserved = [&](std::int64_t tokens, bool whole) {
-    Memory memory(gpu, INT64_MAX);
-    forward(memory, model, sizes, tokens, 0);
-    if (whole && gpu.capability_major == 9) memory.use(split_attention_bytes(model, sizes, tokens));
-    return memory.allocator().reserved_bytes();
+  const auto whole = std::ranges::upper_bound(captured, sizes.sequences) - captured.begin();
+  const auto split = [&](std::int64_t tokens) {
+    return gpu.capability_major == 9 ? split_attention_bytes(model, sizes, tokens) : 0;
   };
-  const std::int64_t largest = captured.back();
-  const auto whole = static_cast<std::int64_t>(std::ranges::upper_bound(captured, sizes.sequences) - captured.begin());
-  Memory kept(gpu, INT64_MAX);
-  kept.take(largest * model.hidden * kElement);
-  const std::int64_t warm = whole > 0 ? reserved(captured[static_cast<std::size_t>(whole) - 1], true) : 0;
-  const std::int64_t split = whole > 0 && gpu.capability_major == 9
-                                 ? split_attention_bytes(model, sizes, captured[static_cast<std::size_t>(whole) - 1])
-                                 : 0;
-  return reserved(largest, false) + split + kept.allocator().reserved_bytes() + warm +
-         std::max<std::int64_t>(whole - 1, 0) * kMebibyte + kAttentionScratch;
+  Memory pool(gpu, INT64_MAX), kept(gpu, INT64_MAX), warm(gpu, INT64_MAX);
+  forward(pool, model, sizes, captured.back(), 0);
+  kept.take(captured.back() * model.hidden * kElement);
+  if (whole > 0) {
+    const std::int64_t largest = captured[static_cast<std::size_t>(whole) - 1];
+    const std::int64_t next = captured[static_cast<std::size_t>(std::max<std::ptrdiff_t>(whole - 2, 0))];
+    forward(pool, model, sizes, largest, 0, split(largest));
+    forward(warm, model, sizes, next, 0, split(next));
+  }
+  std::int64_t sum = kAttentionScratch + std::max<std::int64_t>(whole - 1, 0) * kMebibyte;
+  for (Memory* memory : {&pool, &kept, &warm}) sum += memory->allocator().reserved_bytes();
+  return sum;
 }
 
 }  // namespace gpuplan

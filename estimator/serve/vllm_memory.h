@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/serve/engine_start.h"
@@ -20,6 +21,7 @@ struct VllmSizes {
   std::int64_t positions = 0;
   WeightForm weights = WeightForm::plain;
   bool eager = false, compiled_before = false;
+  std::int64_t adapters = 0, adapter_rank = 0;
 };
 
 /// Bytes. A phase that does not fit ends the start: `failed`.
@@ -36,8 +38,8 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
 /// "estimated" CUDA graphs (gpu/cudagraph_utils.py, profile_cudagraph_memory).
 std::int64_t vllm_graphs_bytes(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes);
 
-/// A matrix as vLLM stores it, of one rank: bytes with scales.
-std::int64_t stored_bytes(const ServedMatrix& matrix, WeightForm form, std::int64_t ranks);
+/// A matrix as vLLM stores it, of one rank: bytes of its elements, of its scales, and of its zeros.
+std::vector<std::int64_t> stored_parts(const ServedMatrix& matrix, WeightForm form, std::int64_t ranks);
 
 /// VocabParallelEmbedding pads to 64 tokens.
 std::int64_t vocabulary_of_rank(const ServedModel& model, std::int64_t ranks);

@@ -6,8 +6,12 @@
 
 #include "estimator/base/format.h"
 #include "estimator/distributed/rank_step.h"
-#include "estimator/serve/vllm.h"
+#include "estimator/serve/start.h"
+#include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/importers/hugging_face.h"
+#include "tools/options/commit_model.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {
@@ -18,14 +22,14 @@ void try_flag(const ServedModel& model, const Gpu& gpu, ServeSettings settings, 
               std::vector<StartHint>& out) {
   change(settings);
   try {
-    const EngineStart start = start_vllm(model, gpu, settings);
+    const EngineStart start = start_engine(model, gpu, settings);
     if (start.starts) out.push_back({std::move(flag), format_count(start.limits.cache_tokens) + " tokens of cache"});
   } catch (const Error&) {
     return;  // no GPUs could share the model so
   }
 }
 
-// Halves the length until it starts, then takes the longest power of two or three quarters of one.
+// The longest sequence that it starts with, in steps of 1,024 tokens.
 void try_lengths(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings, std::int64_t length,
                  std::vector<StartHint>& out) {
   constexpr std::int64_t kStep = 1024;
@@ -34,8 +38,10 @@ void try_lengths(const ServedModel& model, const Gpu& gpu, const ServeSettings& 
     const std::int64_t middle = low + (high - low + 1) / 2;
     ServeSettings changed = settings;
     changed.length = middle * kStep;
-    (start_vllm(model, gpu, changed).starts ? low : high) =
-        start_vllm(model, gpu, changed).starts ? middle : middle - 1;
+    if (start_engine(model, gpu, changed).starts)
+      low = middle;
+    else
+      high = middle - 1;
   }
   if (low == 0) return;
   try_flag(
@@ -67,7 +73,28 @@ std::vector<StartHint> hints_of(const ServedModel& model, const Gpu& gpu, const 
   return out;
 }
 
+WeightForm form_named(const std::string& words) {
+  if (words.empty() || words == "mxfp4") return WeightForm::plain;  // gpt-oss's experts, which the layer itself says
+  if (words.starts_with("fp8")) return WeightForm::fp8;
+  if (words == "awq 4-bit") return WeightForm::int4_awq;
+  if (words == "gptq 4-bit") return WeightForm::int4_gptq;
+  throw Error("quantization_config: no engine's start is known with " + words + " weights")
+      .help("fp8, awq and gptq of 4 bits and mxfp4 are; without this key, --weights says the form");
+}
+
 }  // namespace
+
+PublishedModel published_model(const RunOptions& options) {
+  const bool in_folder = options.model != "-" && options.model.find(':') == std::string::npos;
+  if (const std::string file = in_folder ? model_file(options.model) : ""; file.ends_with(".json")) {
+    const std::shared_ptr<const Source> config = read_file_source(file);
+    if (const std::string words = quantization_of(*config); !words.empty()) {
+      const std::shared_ptr<const Source> spec = hugging_face_spec(*config, Quantized::as_before);
+      return {read_model(spec, {.set = variables_of(options), .open = {}}), form_named(words)};
+    }
+  }
+  return {load_model(options), WeightForm::plain};
+}
 
 ServedModel decoder_of(const Model& model, const Gpu& gpu) {
   RunConfig run;
@@ -78,7 +105,7 @@ ServedModel decoder_of(const Model& model, const Gpu& gpu) {
 }
 
 EngineStart tried_start(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings) {
-  EngineStart start = start_vllm(model, gpu, settings);
+  EngineStart start = start_engine(model, gpu, settings);
   if (!start.starts) start.hints = hints_of(model, gpu, settings, start);
   return start;
 }

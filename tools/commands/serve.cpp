@@ -35,7 +35,9 @@ ServeReport make_serve_report(const ServeCommand& command) {
   report.settings = serve_settings(command.serve);
   const Gpu gpu = named_gpu(command.run);
   refuse_learned_trace({command.run.model, command.run.piped});
-  const Model model = load_model(command.run);
+  const PublishedModel published = published_model(command.run);
+  const Model& model = published.model;
+  if (command.serve.weights.empty()) report.settings.weights = published.weights;
   const ServedModel served = decoder_of(model, gpu);
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;

@@ -100,7 +100,6 @@ void refuse_quantization(const Config& config) {
 
 // What no family has.
 void refuse_everywhere(const Config& config) {
-  refuse_quantization(config);
   config.refuse("pruned_heads", "the layers then differ in size");
   config.refuse("chunk_size_feed_forward", "a layer's tokens are then computed in parts");
   config.refuse("position_embedding_type", "only absolute positions are", "absolute");
@@ -200,14 +199,23 @@ void set_tokens(SpecText& spec, std::string_view variable, std::int64_t usual, s
   if (variable == "seq") spec.set("positions", positions, std::string(key));
 }
 
-std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
+std::shared_ptr<const Source> hugging_face_spec(const Source& source, Quantized quantized) {
   const Config config(source);
+  if (quantized == Quantized::refused) refuse_quantization(config);
   refuse_everywhere(config);
   SpecText spec = spec_of_family(config);
   // transformers ties weights on the CPU, or on meta, before the model is on the GPU.
   if (spec.section("construction").empty()) spec.set_section("construction", "construction: []\n");
   spec.add_comment(type_comment(config) + attention_comment(config));
   return std::make_shared<const Source>(Source{import_name(source.name), spec.text()});
+}
+
+std::string quantization_of(const Source& source) {
+  const Config config(source);
+  const JsonValue* const quantization = config.find("quantization_config");
+  const bool some =
+      quantization != nullptr && quantization->kind == JsonValue::Kind::object && !quantization->members.empty();
+  return some ? quantization_of(*quantization) : std::string();
 }
 
 std::string half_precision_of(const Source& config) { return half_precision(Config(config)); }

@@ -65,7 +65,7 @@ void add_serve_options(CLI::App& command, ServeOptions& o) {
 
 ServeSettings serve_settings(const ServeOptions& o) {
   ServeSettings s;
-  if (!o.engine.empty()) choose<int>("--engine", o.engine, {{"vllm", 0}});
+  if (!o.engine.empty()) s.engine = choose<ServingEngine>("--engine", o.engine, {{"vllm", ServingEngine::vllm}});
   if (!o.length.empty()) s.length = tokens("--max-len", o.length);
   if (!o.utilization.empty()) s.utilization = utilization(o.utilization);
   if (!o.batched_tokens.empty()) s.batched_tokens = tokens("--max-batched-tokens", o.batched_tokens);

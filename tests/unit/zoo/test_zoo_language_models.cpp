@@ -21,10 +21,16 @@ TEST_CASE("decoders have the published number of parameters") {
     const char* model;
     std::int64_t parameters;
   };
-  for (const Count& c :
-       {Count{"tinyllama_1b", 1'100'048'384}, Count{"llama2_7b", 6'738'415'616}, Count{"llama3_8b", 8'030'261'248},
-        Count{"llama3_70b", 70'553'706'496}, Count{"mistral_7b", 7'241'732'096}, Count{"gemma_2b", 2'506'172'416},
-        Count{"qwen2_0_5b", 494'032'768}, Count{"qwen2_5_7b", 7'615'616'512}, Count{"mixtral_8x7b", 46'702'792'704}}) {
+  for (const Count& c : {Count{"tinyllama_1b", 1'100'048'384},  Count{"llama2_7b", 6'738'415'616},
+                         Count{"llama3_8b", 8'030'261'248},     Count{"llama3_70b", 70'553'706'496},
+                         Count{"mistral_7b", 7'241'732'096},    Count{"gemma_2b", 2'506'172'416},
+                         Count{"qwen2_0_5b", 494'032'768},      Count{"qwen2_5_7b", 7'615'616'512},
+                         Count{"mixtral_8x7b", 46'702'792'704}, Count{"llama3_1_8b", 8'030'261'248},
+                         Count{"llama3_1_70b", 70'553'706'496}, Count{"llama3_2_1b", 1'235'814'400},
+                         Count{"llama3_2_3b", 3'212'749'824},   Count{"qwen3_0_6b", 596'049'920},
+                         Count{"qwen3_4b", 4'022'468'096},      Count{"qwen3_8b", 8'190'735'360},
+                         Count{"qwen3_32b", 32'762'123'264},    Count{"qwen3_30b_a3b", 30'532'122'624},
+                         Count{"gpt_oss_20b", 20'914'757'184},  Count{"gemma3_1b", 999'885'952}}) {
     CAPTURE(std::string(c.model));
     CHECK(plan_zoo(c.model, one_sample()).model.parameters == c.parameters);
   }
