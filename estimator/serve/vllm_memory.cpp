@@ -239,6 +239,12 @@ std::vector<std::int64_t> captured_sizes(const Gpu& gpu, const VllmSizes& sizes)
   return out;
 }
 
+std::int64_t l2_cache_bytes(const Gpu& gpu) {
+  if (gpu.l2_cache_bytes) return *gpu.l2_cache_bytes;
+  const bool published = gpu.datasheet && gpu.datasheet->l2_mib;
+  return published ? static_cast<std::int64_t>(*gpu.datasheet->l2_mib) * kMebibyte : 0;
+}
+
 }  // namespace
 
 std::int64_t vocabulary_of_rank(const ServedModel& model, std::int64_t ranks) {
@@ -291,7 +297,8 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
     phase("the model is compiled");
   }
   if (const std::int64_t bytes = expert_workspace(model, sizes); bytes > 0) memory.take(bytes);
-  forward(memory, model, sizes, sizes.batched_tokens, sizes.eager ? 0 : gpu.l2_cache_bytes.value_or(0));
+  // A first start has timed its kernels as it compiled them; a later one times those of the last layer as they run.
+  forward(memory, model, sizes, sizes.batched_tokens, sizes.compiled_before ? l2_cache_bytes(gpu) : 0);
   phase("the prompt runs");
   sample(memory, model, gpu, sizes);
   phase("tokens are sampled");
