@@ -218,7 +218,10 @@ class Reader {
     const BufferId buffer = buffer_of(graph_, given);
     if (experts_ > 0 && out == experts_) return to.push_back({.role = MatrixRole::router, .in = in, .out = out});
     if (!attended_ && at.name.ends_with(kWrittenOut)) read_written_out();
-    if (at.name.find("kv_a_proj") != std::string::npos) out_.layers.back().attention.latent = out;
+    if (at.name.find("kv_a_proj") != std::string::npos) {
+      out_.layers.back().attention.latent = out;
+      out_.layers.back().attention.latent_value = out - variable("turned");
+    }
     const bool merges = buffer == input_ && !to.empty() && to.back().in == in;
     if (merges) {
       to.back().out += out;

@@ -32,6 +32,7 @@ struct ServedAttention {
   std::int64_t key_size = 0, value_size = 0;  // elements of a head
   std::int64_t window = 0;                    // tokens that it looks back; 0: all
   std::int64_t latent = 0;                    // MLA: elements of a token that are cached instead; 0: keys and values
+  std::int64_t latent_value = 0;              // of these, what values are made of: the rest is position
   bool normalizes = false;                    // queries and keys pass a norm of their own
 
   /// Elements that a token leaves in the cache of this layer.

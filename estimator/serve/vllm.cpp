@@ -53,6 +53,7 @@ VllmSizes sizes_of(const ServedModel& model, const Gpu& gpu, const ServeSettings
   const Defaults usual = defaults_of(gpu);
   VllmSizes sizes{.ranks = settings.tensor_ranks,
                   .positions = std::max(model.positions, length),
+                  .length = length,
                   .weights = settings.weights,
                   .eager = settings.eager,
                   .compiled_before = settings.compiled_before,

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/serve/engine_start.h"
@@ -17,8 +16,9 @@ namespace gpuplan {
 /// The sizes of a start, all decided.
 struct VllmSizes {
   std::int64_t batched_tokens = 0, sequences = 0;
-  std::int64_t ranks = 1;  // of tensor parallelism
-  std::int64_t positions = 0;
+  std::int64_t ranks = 1;      // of tensor parallelism
+  std::int64_t positions = 0;  // rows of rotary tables
+  std::int64_t length = 0;
   WeightForm weights = WeightForm::plain;
   bool eager = false, compiled_before = false;
   std::int64_t adapters = 0, adapter_rank = 0;
@@ -37,11 +37,5 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
 
 /// "estimated" CUDA graphs (gpu/cudagraph_utils.py, profile_cudagraph_memory).
 std::int64_t vllm_graphs_bytes(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes);
-
-/// A matrix as vLLM stores it, of one rank: bytes of its elements, of its scales, and of its zeros.
-std::vector<std::int64_t> stored_parts(const ServedMatrix& matrix, WeightForm form, std::int64_t ranks);
-
-/// VocabParallelEmbedding pads to 64 tokens.
-std::int64_t vocabulary_of_rank(const ServedModel& model, std::int64_t ranks);
 
 }  // namespace gpuplan
