@@ -183,7 +183,7 @@ class Reader {
     ServedLayer& to = out_.layers.back();
     const bool experts = at.type.ends_with("Experts");
     if (experts && shape.rank() == 3) return add_experts(at, shape);
-    if (experts || shape.rank() != 2) {
+    if ((experts && !at.type.starts_with("Mixture")) || shape.rank() != 2) {
       to.vectors += shape.elements();
       if (at.name.ends_with("q_norm"))
         to.attention.normalizes = true;
@@ -194,16 +194,25 @@ class Reader {
     add_matrix(at, shape);
   }
 
+  // Experts(x, chosen, weights) is given them; MixtureOfExperts has the router within, and the spec's variable says.
+  std::int64_t chosen_experts(const Layer& at) const {
+    const std::span<const std::int32_t> given = inputs(at);
+    if (given.size() > 1) return graph_.tensor(given[1]).shape[-1];
+    if (variable("top_k") == 0)
+      throw Error(out_.name + ": how many experts a token visits is not known of " + at.name)
+          .help("the variable top_k says it");
+    return variable("top_k");
+  }
+
   void add_experts(const Layer& at, const Shape& shape) {
     std::vector<ServedMatrix>& to = out_.layers.back().matrices;
     const bool first = to.empty() || !to.back().expert;
     const std::int64_t inner = shape[1] == out_.hidden ? shape[2] : shape[1];
-    const std::int64_t used = graph_.tensor(inputs(at)[1]).shape[-1];
     to.push_back({.role = first ? MatrixRole::mlp_input : MatrixRole::mlp_output,
                   .in = first ? out_.hidden : inner,
                   .out = first ? inner : out_.hidden,
                   .copies = shape[0],
-                  .used = used,
+                  .used = chosen_experts(at),
                   .parts = first ? 2 : 1,
                   .expert = true,
                   .microscaled = at.type == "GptOssExperts"});

@@ -127,6 +127,14 @@ EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSett
   start.graphs_bytes = vllm_graphs_bytes(model, gpu, sizes);
   start.block_bytes = pool.block_bytes;
   const std::int64_t free = start.gpu_bytes - gpu.context_bytes.value_or(kAssumedContextBytes);
+  if (gpu.capability_major * 10 + gpu.capability_minor < 75) {
+    start.error = gpu.title + " has compute capability " + std::to_string(gpu.capability_major) + "." +
+                  std::to_string(gpu.capability_minor) + "; vLLM 0.33.0 is built for 7.5 and later";
+    return start;
+  }
+  if (gpu.capability_major >= 10)
+    start.warnings.push_back("no start of vLLM was recorded on " + gpu.architecture +
+                             ": the workspaces of its attention kernels are not in these figures");
   if (free < start.requested_bytes) {
     char share[32];
     std::snprintf(share, sizeof share, "%g", settings.utilization);

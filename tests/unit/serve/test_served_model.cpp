@@ -43,6 +43,13 @@ TEST_CASE("experts are matrices that a token visits some of") {
   CHECK(model.parameters() == 30'532'122'624);
 }
 
+TEST_CASE("a layer that has router and experts is both") {
+  const ServedModel model = served("mixtral_8x7b");
+  CHECK(model.layers.front().find(MatrixRole::router)->out == 8);
+  CHECK(model.layers.front().find(MatrixRole::mlp_input)->used == 2);
+  CHECK(model.parameters() == 46'702'792'704);
+}
+
 TEST_CASE("windows belong to the layers whose mask has them") {
   const ServedModel gemma = served("gemma3_1b");
   int windowed = 0;
