@@ -57,7 +57,9 @@ ProductUnits units_of(const Gpu& gpu, const PaceSettings& settings, const TimeMo
   const bool sums_in_half = settings.engine == ServingEngine::llama_cpp && gpu.datasheet.has_value();
   if (sums_in_half)
     rate.flops = std::max(rate.flops, gpu.datasheet->rate(Rate::fp16_tensor_fp16acc).value_or(0) * 1e12);
-  if (settings.weights.as_stored) rate.flops = std::max(rate.flops, stored_rate(WeightFormat::fp8, gpu).value_or(0));
+  const WeightFormat multiplied = settings.weights.multiplied;
+  if (multiplied != WeightFormat::as_computed)
+    rate.flops = std::max(rate.flops, stored_rate(multiplied, gpu).value_or(0));
   return {gpu.sm_count, rate.flops, on.peaks.bytes, rate.tensor_cores};
 }
 

@@ -29,24 +29,25 @@ constexpr ServingEngine kVllm = ServingEngine::vllm, kTransformers = ServingEngi
 // bitsandbytes' 4 bits allocate and look up scales, and its LLM.int8() quantises rows, looks for outliers, multiplies
 // and scales, in about nine.
 constexpr double kInt4 = 4.16;
+constexpr WeightFormat kPlain = WeightFormat::as_computed;
 constexpr auto kWeights = std::to_array<NamedWeights>({
-    {kVllm, "fp8", {8, 16, 0, false, true, 0}},
-    {kVllm, "int8", {8, 16, 0, false, true, 0}},
-    {kVllm, "int8:rtn", {8, 16, 0, false, false, 0}},
-    {kVllm, "int4:awq", {kInt4, 16, 0, false, false, 0}},
-    {kVllm, "int4:gptq", {kInt4, 16, 0, false, false, 0}},
-    {kVllm, "mxfp4", {4.25, 16, 0, false, false, 0}},
-    {kTransformers, "fp8", {8, 16, 0, false, false, 0}},
-    {kTransformers, "int8", {8, 16, 0, false, false, 0}},
-    {kTransformers, "int8:bnb", {8, 16, 0, false, false, 9}},
-    {kTransformers, "int4:awq", {kInt4, 16, 1024, true, false, 4}},
-    {kTransformers, "int4:gptq", {kInt4, 16, 51, false, false, 1}},
-    {kTransformers, "nf4", {4.5, 16, 2, false, false, 2}},
-    {kLlamaCpp, "f16", {16, 16, 0, false, false, 0}},
-    {kLlamaCpp, "q8_0", {8.5, 8.5, 33, false, false, 0}},
-    {kLlamaCpp, "q4_0", {4.5, 6.5625, 33, false, false, 0}},
-    {kLlamaCpp, "q4_K_M", {4.85, 6.5625, 33, false, false, 0}},
-    {kLlamaCpp, "mxfp4", {4.25, 8.5, 0, false, false, 0}},
+    {kVllm, "fp8", {8, 16, 0, false, WeightFormat::fp8, 0}},
+    {kVllm, "int8", {8, 16, 0, false, WeightFormat::int8, 0}},
+    {kVllm, "int8:rtn", {8, 16, 0, false, kPlain, 0}},
+    {kVllm, "int4:awq", {kInt4, 16, 0, false, kPlain, 0}},
+    {kVllm, "int4:gptq", {kInt4, 16, 0, false, kPlain, 0}},
+    {kVllm, "mxfp4", {4.25, 16, 0, false, kPlain, 0}},
+    {kTransformers, "fp8", {8, 16, 0, false, kPlain, 0}},
+    {kTransformers, "int8", {8, 16, 0, false, kPlain, 0}},
+    {kTransformers, "int8:bnb", {8, 16, 0, false, kPlain, 9}},
+    {kTransformers, "int4:awq", {kInt4, 16, 1024, true, kPlain, 4}},
+    {kTransformers, "int4:gptq", {kInt4, 16, 51, false, kPlain, 1}},
+    {kTransformers, "nf4", {4.5, 16, 2, false, kPlain, 2}},
+    {kLlamaCpp, "f16", {16, 16, 0, false, kPlain, 0}},
+    {kLlamaCpp, "q8_0", {8.5, 8.5, 33, false, kPlain, 0}},
+    {kLlamaCpp, "q4_0", {4.5, 6.5625, 33, false, kPlain, 0}},
+    {kLlamaCpp, "q4_K_M", {4.85, 6.5625, 33, false, kPlain, 0}},
+    {kLlamaCpp, "mxfp4", {4.25, 8.5, 0, false, kPlain, 0}},
 });
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "estimator/spec/run_config.h"
+
 namespace gpuplan {
 
 enum class ServingEngine : std::uint8_t { vllm, transformers, llama_cpp };
@@ -14,8 +16,9 @@ struct StoredWeights {
   // Products of so many rows or more unpack their weights to half precision first; 0: they never do.
   std::int64_t unpacked_from = 0;
   bool slow_products = false;  // PaceModel::unpacking holds of them
-  bool as_stored = false;      // products multiply 8 bits by 8 bits where tensor cores can
-  double calls = 0;            // of the host, of a product beside its own: what its wrapper does in PyTorch
+  // int8 and fp8: products multiply these by these where tensor cores can.
+  WeightFormat multiplied = WeightFormat::as_computed;
+  double calls = 0;  // of the host, of a product beside its own: what its wrapper does in PyTorch
 
   bool packed() const { return bits < 16; }
 };

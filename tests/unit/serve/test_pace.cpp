@@ -99,6 +99,16 @@ TEST_CASE("weights of fewer bits are read faster") {
   CHECK(whole - packed == doctest::Approx(elements * (2 - four.weights.bits / 8) / (2039e9 * PaceModel{}.stream)));
 }
 
+TEST_CASE("8 bits are multiplied as such where tensor cores can") {
+  const auto prompt = [](const char* weights) {
+    PaceSettings settings;
+    settings.weights = stored_weights(ServingEngine::vllm, weights);
+    return pace_on_a100("Llama-2-7b", settings)(prefilling(8192));
+  };
+  CHECK(prompt("int8") < 0.8 * prompt("bf16"));
+  CHECK(prompt("fp8") == doctest::Approx(prompt("bf16")));  // an A100 has no fp8: it is unpacked
+}
+
 TEST_CASE("ranks share a step, and reduce twice a layer") {
   PaceSettings two;
   two.tensor_ranks = 2;
