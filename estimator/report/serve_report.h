@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/report/serve_load.h"
 #include "estimator/report/text_style.h"
 #include "estimator/serve/engine_start.h"
 
@@ -17,6 +18,7 @@ struct ServeReport {
   std::int64_t parameters = 0;
   ServeSettings settings;
   EngineStart start;
+  std::optional<LoadAnswer> load;
   std::vector<std::string> warnings;
 };
 

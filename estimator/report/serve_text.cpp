@@ -36,8 +36,9 @@ class ServeScreen : StyledScreen {
 
   std::string text() const {
     const std::string verdict = verdict_text();
-    if (style_.brief) return verdict;
-    return title() + "\n" + memory() + "\n" + verdict + hints();
+    const std::string load = report_.load ? load_text(*report_.load, style_) : "";
+    if (style_.brief) return verdict + load;
+    return title() + "\n" + memory() + "\n" + verdict + hints() + load;
   }
 
  private:

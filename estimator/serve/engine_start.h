@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "estimator/serve/engine_step.h"
+#include "estimator/serve/serving_engine.h"
 
 namespace gpuplan {
-
-enum class ServingEngine : std::uint8_t { vllm };
 
 /// How an engine stores the matrices of the layers; embeddings, heads, routers and norms keep their type.
 enum class WeightForm : std::uint8_t { plain, fp8, int4_awq, int4_gptq };

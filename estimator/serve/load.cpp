@@ -147,11 +147,12 @@ class Engine {
       running_.push_back(s);
     }
     prefix_made_ = true;
-    note_limit(step, room, out_of_blocks || out_.preemptions > before);
+    note_limit(room, out_of_blocks || out_.preemptions > before);
     finish_step(seconds_(step));
   }
 
-  void note_limit(const EngineStep&, std::int64_t room, bool out_of_blocks) {
+  void note_limit(std::int64_t room, bool out_of_blocks) {
+    ++steps_;
     if (waiting_.empty()) return;
     if (out_of_blocks)
       ++waits_for_cache_;
@@ -186,19 +187,22 @@ class Engine {
 
   void finish(double begin) {
     out_.seconds = now_ - begin;
-    out_.first_token = spread_of(std::move(first_));
-    out_.token = spread_of(std::move(between_));
+    out_.first_token = quantiles_of(std::move(first_));
+    out_.token = quantiles_of(std::move(between_));
     if (out_.seconds > 0) {
       out_.output_rate = static_cast<double>(generated_) / out_.seconds;
       out_.request_rate = static_cast<double>(out_.requests) / out_.seconds;
       out_.mean_running = running_seconds_ / out_.seconds;
       out_.busy = busy_seconds_ / out_.seconds;
     }
+    out_.limit = limit();
+  }
+
+  // What keeps requests waiting in more than one step of twenty.
+  const char* limit() const {
     const std::int64_t most = std::max({waits_for_cache_, waits_for_places_, waits_for_compute_});
-    out_.limit = most == 0                   ? "arrivals"
-                 : most == waits_for_cache_  ? "cache"
-                 : most == waits_for_places_ ? "sequences"
-                                             : "tokens of a step";
+    if (20 * most <= steps_) return "arrivals";
+    return most == waits_for_cache_ ? "cache" : most == waits_for_places_ ? "sequences" : "tokens of a step";
   }
 
   const EngineLimits limits_;
@@ -209,7 +213,7 @@ class Engine {
   std::deque<Sequence> arriving_, waiting_;
   std::vector<Sequence> running_;
   double now_ = 0, running_seconds_ = 0, busy_seconds_ = 0;
-  std::int64_t generated_ = 0, waits_for_cache_ = 0, waits_for_places_ = 0, waits_for_compute_ = 0;  // steps
+  std::int64_t generated_ = 0, waits_for_cache_ = 0, waits_for_places_ = 0, waits_for_compute_ = 0, steps_ = 0;
   std::vector<double> first_, between_;
   ServedLoad out_;
 };
@@ -234,7 +238,7 @@ double quantile(std::span<const double> sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-Spread spread_of(std::vector<double> values) {
+Quantiles quantiles_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::ranges::sort(values);
   double sum = 0;

@@ -23,17 +23,17 @@ std::vector<double> poisson_arrivals(double rate, std::size_t requests, std::uin
 /// Of a sorted list of values, by linear interpolation; share from 0 to 1.
 double quantile(std::span<const double> sorted, double share);
 
-struct Spread {
+struct Quantiles {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0;
 };
-Spread spread_of(std::vector<double> values);
+Quantiles quantiles_of(std::vector<double> values);
 
 /// What an engine does under a load. Rates are of all requests, from the first arrival to the last token.
 struct ServedLoad {
   std::size_t requests = 0;
   double seconds = 0;       // until the last token
-  Spread first_token;       // seconds from arrival
-  Spread token;             // seconds between tokens, a request's mean; of answers of two tokens and more
+  Quantiles first_token;    // seconds from arrival
+  Quantiles token;          // seconds between tokens, a request's mean; of answers of two tokens and more
   double output_rate = 0;   // tokens a second that are generated
   double request_rate = 0;  // that are finished a second
   double mean_running = 0;  // sequences, over time

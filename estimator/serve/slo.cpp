@@ -25,7 +25,7 @@ double seconds_in(std::string_view text) {
   return unit == "ms" ? value / 1000 : value;
 }
 
-double of_share(const Spread& spread, double share) {
+double of_share(const Quantiles& spread, double share) {
   return share == 0.5 ? spread.p50 : share == 0.99 ? spread.p99 : spread.p90;
 }
 

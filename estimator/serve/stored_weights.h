@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "estimator/serve/serving_engine.h"
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
-
-enum class ServingEngine : std::uint8_t { vllm, transformers, llama_cpp };
 
 struct StoredWeights {
   double bits = 16;       // an element of a layer's products, with its scales

@@ -17,7 +17,7 @@ void use_all(EngineMemory& memory, std::span<const std::int64_t> sizes) {
   for (const BlockId block : blocks) memory.drop(block);
 }
 
-AttentionRows attention_rows(EngineMemory& memory, const Widths& w, std::int64_t tokens, BlockId normed,
+AttentionRows attention_rows(EngineMemory& memory, const ForwardWidths& w, std::int64_t tokens, BlockId normed,
                              BlockId projected) {
   if (w.queries == w.hidden) return {normed, projected};
   const BlockId turned = w.latent ? kNoBlock : memory.take(tokens * w.queries * kServedElement);
@@ -33,7 +33,7 @@ AttentionRows attention_rows(EngineMemory& memory, const Widths& w, std::int64_t
 struct Between {
   BlockId residual, attended;
 };
-Between run_layer(EngineMemory& memory, const Widths& w, std::int64_t tokens, Between given, std::int64_t cold,
+Between run_layer(EngineMemory& memory, const ForwardWidths& w, std::int64_t tokens, Between given, std::int64_t cold,
                   std::span<const std::int64_t> scratch) {
   const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kServedElement); };
   const BlockId projected = rows(w.hidden);
@@ -59,8 +59,8 @@ Between run_layer(EngineMemory& memory, const Widths& w, std::int64_t tokens, Be
 
 }  // namespace
 
-Widths widths_of(const ServedModel& model, std::int64_t ranks) {
-  Widths w{.hidden = model.hidden};
+ForwardWidths forward_widths(const ServedModel& model, std::int64_t ranks) {
+  ForwardWidths w{.hidden = model.hidden};
   for (const ServedLayer& layer : model.layers) {
     const ServedAttention& a = layer.attention;
     w.latent = w.latent || a.latent > 0;
@@ -81,7 +81,7 @@ Widths widths_of(const ServedModel& model, std::int64_t ranks) {
 
 void run_forward(EngineMemory& memory, const ServedModel& model, std::int64_t ranks, std::int64_t tokens,
                  std::int64_t cold, std::span<const std::int64_t> scratch) {
-  const Widths w = widths_of(model, ranks);
+  const ForwardWidths w = forward_widths(model, ranks);
   const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kServedElement); };
   Between at{rows(w.hidden), kNoBlock};
   const BlockId normed = rows(w.hidden), heads = rows(w.attention_input), keys = rows(w.keys);

@@ -17,14 +17,14 @@ constexpr std::int64_t kServedElement = 2;  // bytes of bf16 and fp16
 inline std::int64_t rank_share(std::int64_t whole, std::int64_t ranks) { return ceil_div(whole, ranks); }
 
 /// Elements of one token in the layer that is widest, of one rank.
-struct Widths {
+struct ForwardWidths {
   std::int64_t hidden = 0;
   std::int64_t queries = 0, keys = 0;  // of attention's result, and of the keys that rotary embedding copies
   std::int64_t attention_input = 0;    // queries, keys and values
   std::int64_t mlp_input = 0, mlp_inner = 0;
   bool latent = false;  // MLA, which turns a part of each head in place
 };
-Widths widths_of(const ServedModel& model, std::int64_t ranks);
+ForwardWidths forward_widths(const ServedModel& model, std::int64_t ranks);
 
 /// `tokens` through all layers. `cold`: bytes that Inductor's benchmark writes to empty the cache of level 2, at the
 /// first call of the activation. `scratch`: what attention takes while it runs, all at a time.

@@ -21,7 +21,7 @@ void compile(EngineMemory& memory, const ServedModel& model, const VllmSizes& si
   if (sizes.weights == WeightForm::fp8) memory.use(rows);  // the kernel quantizes, too
   memory.drop(table);
   if (sizes.weights == WeightForm::fp8) {  // and so does that of the activation
-    const Widths w = widths_of(model, sizes.ranks);
+    const ForwardWidths w = forward_widths(model, sizes.ranks);
     const BlockId wide = memory.take(sizes.batched_tokens * w.mlp_input * kServedElement);
     const BlockId inner = memory.take(sizes.batched_tokens * w.mlp_inner * kServedElement);
     memory.use(sizes.batched_tokens * w.mlp_inner);

@@ -4,9 +4,11 @@
 
 #include "estimator/report/serve_report.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/served_load.h"
 #include "tools/answers/serving.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
+#include "tools/options/load_options.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
 #include "tools/options/serve_options.h"
@@ -19,6 +21,7 @@ namespace {
 struct ServeCommand {
   RunOptions run;
   ServeOptions serve;
+  LoadOptions load;
   OutputOptions output;
 };
 
@@ -33,6 +36,8 @@ Gpu named_gpu(const RunOptions& options) {
 ServeReport make_serve_report(const ServeCommand& command) {
   ServeReport report;
   report.settings = serve_settings(command.serve);
+  std::optional<AskedLoad> asked;
+  if (command.load.given()) asked = load_of(command.load);
   const Gpu gpu = named_gpu(command.run);
   refuse_learned_trace({command.run.model, command.run.piped});
   const PublishedModel published = published_model(command.run);
@@ -47,6 +52,7 @@ ServeReport make_serve_report(const ServeCommand& command) {
   report.parameters = served.parameters();
   report.start = tried_start(served, gpu, report.settings);
   report.warnings = report.start.warnings;
+  if (asked && report.start.starts) report.load = served_load(served, gpu, report.settings, report.start, *asked);
   return report;
 }
 
@@ -65,7 +71,8 @@ int run_serve(const ServeCommand& command) {
   const bool clean = show_warnings(report.warnings, command.output.quiet, command.run.strict);
   for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(command.output)));
   write_stdout(render(report, format, terminal_style(command.output)));
-  return clean && report.start.starts ? 0 : 1;
+  const bool meets = !report.load || !report.load->slo || report.load->highest;
+  return clean && report.start.starts && meets ? 0 : 1;
 }
 
 }  // namespace
@@ -80,6 +87,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   command->add_option("--set", options->run.set, "Sets a variable of the model; repeatable")->type_name("NAME=VALUE");
   command->add_flag("--strict", options->run.strict, "Treats warnings as errors");
   add_serve_options(*command, options->serve);
+  add_load_options(*command, options->load);
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_serve(*options); });
 }

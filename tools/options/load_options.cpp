@@ -60,6 +60,7 @@ AskedLoad load_of(const LoadOptions& o) {
   AskedLoad load;
   if (!o.rate.empty()) load.rate = requests_a_second(o.rate);
   if (!o.slo.empty()) load.slo = read_slo(o.slo);
+  load.slo_words = o.slo;
   if (!o.prefix.empty()) load.prefix = whole_number("--prefix", o.prefix, 0, kLongestRequest);
   const std::int64_t n = o.requests.empty() ? kUsualRequests : whole_number("--requests", o.requests, 1, kMostRequests);
   const std::string in = o.prompt.empty() ? "512" : o.prompt, out = o.answer.empty() ? "128" : o.answer;

@@ -26,6 +26,7 @@ struct AskedLoad {
   std::vector<Request> requests;  // at one a second
   std::int64_t prefix = 0;
   std::optional<Slo> slo;
+  std::string slo_words;
   std::string words;  // "800 tokens in, 200 out"
 };
 
