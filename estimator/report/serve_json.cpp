@@ -36,6 +36,12 @@ Json load_json(const LoadAnswer& load) {
   return out;
 }
 
+Json parts_json(const std::vector<MemoryPart>& parts) {
+  Json out = Json::array();
+  for (const MemoryPart& part : parts) out.push_back({{"name", part.name}, {"bytes", part.bytes}, {"note", part.note}});
+  return out;
+}
+
 }  // namespace
 
 std::string serve_json(const ServeReport& report, std::string_view version) {
@@ -55,7 +61,7 @@ std::string serve_json(const ServeReport& report, std::string_view version) {
   out["length"] = s.limits.length;
   out["max_batched_tokens"] = s.limits.batched_tokens;
   out["max_sequences"] = s.limits.sequences;
-  out["utilization"] = report.settings.utilization;
+  out["utilization"] = s.utilization;
   out["memory"] = {{"gpu_bytes", s.gpu_bytes},
                    {"requested_bytes", s.requested_bytes},
                    {"weights_bytes", s.weights_bytes},
@@ -67,6 +73,8 @@ std::string serve_json(const ServeReport& report, std::string_view version) {
                    {"block_bytes", s.block_bytes},
                    {"block_tokens", s.limits.block_tokens},
                    {"blocks", s.blocks}};
+  out["parts"] = parts_json(s.parts);
+  out["outside"] = parts_json(s.outside);
   out["load"] = report.load ? load_json(*report.load) : Json(nullptr);
   out["hints"] = hints_json(s);
   out["warnings"] = report.warnings;
@@ -82,10 +90,11 @@ std::string serve_json_schema() {
       "schema:=gpuplan.serve/1 tool:string model file gpu engine precision:string parameters "
       "tensor_ranks:integer starts:boolean error:string? kv_tokens:integer "
       "sequences_at_length:number length max_batched_tokens max_sequences:integer "
-      "utilization:number memory:$memory load:$load? hints:$hint[] warnings:string[]",
+      "utilization:number memory:$memory parts:$part[] outside:$part[] load:$load? hints:$hint[] warnings:string[]",
       {{"memory",
         "gpu_bytes requested_bytes weights_bytes consumed_bytes profile_bytes:integer "
         "profile_peak:string graphs_bytes kv_cache_bytes block_bytes block_tokens blocks:integer"},
+       {"part", "name:string bytes:integer note:string"},
        {"spread", "mean p50 p90 p99:number"},
        {"point", kPoint},
        {"offer", "name:string usd_per_hour:number price_date:string"},

@@ -51,29 +51,28 @@ class ServeScreen : StyledScreen {
            format_count(start().limits.length) + " tokens\n";
   }
 
-  void part(TextTable& table, const char* name, std::int64_t bytes_of, const std::string& note) const {
-    table.row({name, bytes(bytes_of), note});
+  std::string budget_note() const {
+    const double percent = start().utilization * 100;
+    return decimals(start().utilization, std::abs(percent - std::round(percent)) < 1e-6 ? 2 : 3) + " of " +
+           bytes(start().shared_bytes) + (start().shared_note.empty() ? "" : " ") + start().shared_note +
+           " (--utilization)";
+  }
+
+  std::string cache_note() const {
+    if (!start().starts) return "";
+    if (start().limits.block_tokens == 1)
+      return format_count(start().blocks) + " tokens, " + bytes(start().block_bytes) + " each";
+    return format_count(start().blocks) + " blocks of " + std::to_string(start().limits.block_tokens) + " tokens, " +
+           bytes(start().block_bytes) + " each";
   }
 
   std::string memory() const {
     TextTable table({kLeft, kRight, kLeft});
-    const bool several = report_.settings.tensor_ranks > 1;
-    part(table, "Budget", start().requested_bytes,
-         decimals(report_.settings.utilization, 2) + " of " + bytes(start().gpu_bytes) +
-             (several ? " on each GPU" : "") + " (--utilization)");
-    part(table, "- weights", start().weights_bytes,
-         format_count(report_.parameters) + " parameters" + (several ? " in all" : "") + ", rotary tables");
+    table.row({"Budget", bytes(start().requested_bytes), budget_note()});
+    for (const MemoryPart& part : start().parts) table.row({"- " + part.name, bytes(part.bytes), part.note});
     if (start().consumed_bytes == 0) return table.text();  // it did not come so far
-    part(table, "- states", start().consumed_bytes - start().weights_bytes,
-         "of " + format_count(start().limits.sequences) + " sequences, workspaces, rounding");
-    part(table, "- profile run", start().profile_bytes,
-         format_count(start().limits.batched_tokens) + " tokens; it peaks as " + start().profile_peak);
-    part(table, "- CUDA graphs", start().graphs_bytes,
-         report_.settings.eager ? "none (--enforce-eager)" : "the engine's estimate");
-    part(table, "KV cache", start().cache_bytes,
-         start().starts ? format_count(start().blocks) + " blocks of " + std::to_string(start().limits.block_tokens) +
-                              " tokens, " + bytes(start().block_bytes) + " each"
-                        : "");
+    table.row({"KV cache", bytes(start().cache_bytes), cache_note()});
+    for (const MemoryPart& part : start().outside) table.row({part.name, bytes(part.bytes), part.note});
     return table.text();
   }
 

@@ -17,7 +17,7 @@ enum class WeightForm : std::uint8_t { plain, fp8, int4_awq, int4_gptq };
 struct ServeSettings {
   ServingEngine engine = ServingEngine::vllm;
   std::int64_t length = 0;                     // tokens of a sequence at most; 0: as many as the model was made for
-  double utilization = 0.92;                   // share of the GPU's memory (--gpu-memory-utilization)
+  std::optional<double> utilization;           // share of the memory; the engine's own default otherwise
   std::optional<std::int64_t> batched_tokens;  // of a step; the engine's own default otherwise
   std::optional<std::int64_t> sequences;       // at a time
   std::int64_t tensor_ranks = 1;               // --tensor-parallel-size
@@ -46,7 +46,10 @@ struct EngineStart {
   std::string engine;  // "vLLM 0.33.0"
   EngineLimits limits;
   std::int64_t gpu_bytes = 0;        // that CUDA can hand out
-  std::int64_t requested_bytes = 0;  // of these, by --gpu-memory-utilization
+  double utilization = 0;            // as asked, or the engine's own
+  std::int64_t shared_bytes = 0;     // what it is a share of
+  std::string shared_note;           // which bytes these are
+  std::int64_t requested_bytes = 0;  // that share
   std::int64_t weights_bytes = 0;    // the model alone
   std::int64_t consumed_bytes = 0;   // what is there once the profile run is over: the model and the engine's states
   std::int64_t profile_bytes = 0;    // the peak of the profile run above that
@@ -54,7 +57,9 @@ struct EngineStart {
   std::int64_t graphs_bytes = 0;     // the engine's own estimate for its CUDA graphs
   std::int64_t cache_bytes = 0;      // the rest; negative: there is none
   std::int64_t block_bytes = 0, blocks = 0;
-  double sequences_at_length = 0;  // "maximum concurrency"
+  std::vector<MemoryPart> parts;    // of the requested bytes, all but the cache
+  std::vector<MemoryPart> outside;  // taken beside the requested bytes
+  double sequences_at_length = 0;   // "maximum concurrency"
   bool starts = false;
   std::string error;  // the engine's own text, where it does not start
   std::vector<StartHint> hints;

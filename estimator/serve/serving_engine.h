@@ -5,6 +5,6 @@
 
 namespace gpuplan {
 
-enum class ServingEngine : std::uint8_t { vllm, transformers, llama_cpp };
+enum class ServingEngine : std::uint8_t { vllm, sglang, transformers, llama_cpp };
 
 }  // namespace gpuplan

@@ -5,25 +5,19 @@
 #include <cstdio>
 
 #include "estimator/base/error.h"
+#include "estimator/base/format.h"
 #include "estimator/base/integers.h"
 #include "estimator/serve/cache_pool.h"
+#include "estimator/serve/engine_texts.h"
 #include "estimator/serve/vllm_memory.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
+constexpr double kUtilization = 0.92;  // CacheConfig.gpu_memory_utilization
 // Steps under way at a time (async scheduling): VllmConfig.max_concurrent_batches.
 constexpr std::int64_t kBatchesInFlight = 2;
-
-// format_gib(): two decimals, without zeros at the end but the first.
-std::string gib(std::int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", static_cast<double>(bytes) / static_cast<double>(kGib));
-  std::string out = text;
-  if (out.ends_with('0')) out.pop_back();
-  return out;
-}
 
 struct Defaults {
   std::int64_t batched_tokens, sequences;
@@ -34,19 +28,6 @@ Defaults defaults_of(const Gpu& gpu) {
   if (bytes >= 160 * kGib) return {16384, 1024};
   if (bytes >= 70 * kGib && gpu.name.find("a100") == std::string::npos) return {8192, 1024};
   return {2048, 256};
-}
-
-std::int64_t length_of(const ServedModel& model, const ServeSettings& settings) {
-  if (settings.length == 0 && model.positions == 0)
-    throw Error("--max-len: " + model.name + " does not say how long a sequence it was made for", ErrorKind::usage)
-        .help("say it with --max-len, or in the spec as the variable positions");
-  if (model.positions > 0 && settings.length > model.positions)
-    throw Error("--max-len " + std::to_string(settings.length) + ": " + model.name + " was made for " +
-                    std::to_string(model.positions) + " tokens",
-                ErrorKind::usage)
-        .help("vLLM refuses it: \"User-specified max_model_len (" + std::to_string(settings.length) +
-              ") is greater than the derived max_model_len\"; --max-len " + std::to_string(model.positions));
-  return settings.length > 0 ? settings.length : model.positions;
 }
 
 VllmSizes sizes_of(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings, std::int64_t length) {
@@ -102,13 +83,30 @@ std::string no_room_text(const EngineStart& start, std::int64_t needed, std::int
          "decreasing `max_model_len` when initializing the engine.";
 }
 
+std::vector<MemoryPart> parts_of(const EngineStart& start, const ServedModel& model, const ServeSettings& settings) {
+  std::vector<MemoryPart> out = {{"weights", start.weights_bytes,
+                                  format_count(model.parameters()) + " parameters" +
+                                      (settings.tensor_ranks > 1 ? " in all" : "") + ", rotary tables"}};
+  if (start.consumed_bytes == 0) return out;  // it did not come so far
+  out.push_back({"states", start.consumed_bytes - start.weights_bytes,
+                 "of " + format_count(start.limits.sequences) + " sequences, workspaces, rounding"});
+  out.push_back({"profile run", start.profile_bytes,
+                 format_count(start.limits.batched_tokens) + " tokens; it peaks as " + start.profile_peak});
+  out.push_back(
+      {"CUDA graphs", start.graphs_bytes, settings.eager ? "none (--enforce-eager)" : "the engine's estimate"});
+  return out;
+}
+
 }  // namespace
 
 EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings) {
   EngineStart start;
   start.engine = "vLLM 0.33.0";
   refuse_ranks(model, settings.tensor_ranks);
-  const std::int64_t length = length_of(model, settings);
+  const std::int64_t length =
+      served_length(model, settings,
+                    "vLLM refuses it: \"User-specified max_model_len (" + std::to_string(settings.length) +
+                        ") is greater than the derived max_model_len\"");
   const VllmSizes sizes = sizes_of(model, gpu, settings, length);
   const VllmMemory memory = vllm_memory(model, gpu, sizes);
   const CachePool pool = cache_pool(model, settings.fp8_cache ? 1 : 2, settings.tensor_ranks);
@@ -117,15 +115,18 @@ EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSett
                   .sequences = sizes.sequences,
                   .batched_tokens = sizes.batched_tokens,
                   .length = length};
-  start.gpu_bytes = usable_bytes(gpu);
+  start.utilization = settings.utilization.value_or(kUtilization);
+  start.gpu_bytes = start.shared_bytes = usable_bytes(gpu);
+  start.shared_note = settings.tensor_ranks > 1 ? "on each GPU" : "";
   start.requested_bytes =
-      static_cast<std::int64_t>(std::ceil(static_cast<double>(start.gpu_bytes) * settings.utilization));
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(start.gpu_bytes) * start.utilization));
   start.weights_bytes = memory.weights;
   start.consumed_bytes = memory.consumed;
   start.profile_bytes = memory.profile;
   start.profile_peak = memory.profile_peak;
   start.graphs_bytes = vllm_graphs_bytes(model, gpu, sizes);
   start.block_bytes = pool.block_bytes;
+  start.parts = parts_of(start, model, settings);
   const std::int64_t free = start.gpu_bytes - gpu.context_bytes.value_or(kAssumedContextBytes);
   if (gpu.capability_major * 10 + gpu.capability_minor < 75) {
     start.error = gpu.title + " has compute capability " + std::to_string(gpu.capability_major) + "." +
@@ -137,7 +138,7 @@ EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSett
                              ": the workspaces of its attention kernels are not in these figures");
   if (free < start.requested_bytes) {
     char share[32];
-    std::snprintf(share, sizeof share, "%g", settings.utilization);
+    std::snprintf(share, sizeof share, "%g", start.utilization);
     start.error = "Free memory on device cuda:0 (" + gib(free) + "/" + gib(start.gpu_bytes) +
                   " GiB) on startup is less than desired GPU memory utilization (" + share + ", " +
                   gib(start.requested_bytes) +

@@ -87,6 +87,15 @@ std::int64_t l2_cache_bytes(const Gpu& gpu) {
 
 }  // namespace
 
+std::int64_t loaded_bytes(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes) {
+  Gpu endless = gpu;
+  endless.memory_bytes = 0;
+  EngineMemory memory(endless, INT64_MAX);
+  load_weights(memory, model, sizes);
+  memory.allocator().empty_cache();
+  return memory.allocator().reserved_bytes();
+}
+
 VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes) {
   VllmMemory out;
   EngineMemory memory(gpu, kSplit);

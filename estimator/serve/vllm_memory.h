@@ -33,6 +33,10 @@ struct VllmMemory {
   std::string failed;  // what was being done as memory ran out; empty: nothing
 };
 
+/// What PyTorch reserves for the weights and rotary tables alone, on a GPU that has room for all of them; SGLang's
+/// layers were taken from vLLM's (sglang/srt/layers/linear.py, vocab_parallel_embedding.py, rotary_embedding.py).
+std::int64_t loaded_bytes(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes);
+
 VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes& sizes);
 
 /// "estimated" CUDA graphs (gpu/cudagraph_utils.py, profile_cudagraph_memory).

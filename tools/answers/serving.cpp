@@ -56,8 +56,8 @@ std::vector<StartHint> hints_of(const ServedModel& model, const Gpu& gpu, const 
     try_flag(model, gpu, settings, std::move(flag), change, out);
   };
   try_lengths(model, gpu, settings, failed.limits.length, out);
-  for (const int percent : {95, 97})
-    if (settings.utilization < percent / 100.0 && out.size() < 2)
+  for (const int percent : {85, 90, 95, 97})
+    if (failed.utilization < percent / 100.0 && out.size() < 2)
       attempt("--utilization 0." + std::to_string(percent), [&](ServeSettings& s) { s.utilization = percent / 100.0; });
   if (!settings.fp8_cache) attempt("--kv fp8", [](ServeSettings& s) { s.fp8_cache = true; });
   if (failed.limits.batched_tokens > 2048)

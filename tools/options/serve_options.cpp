@@ -46,17 +46,22 @@ void add_serve_options(CLI::App& command, ServeOptions& o) {
   const auto add = [&](const char* name, std::string& to, const char* about, const char* type) {
     command.add_option(name, to, about)->group(group)->type_name(type);
   };
-  add("--engine", o.engine, "Engine that serves (vllm)", "vllm");
-  add("--max-len,--max-model-len", o.length, "Tokens of a sequence at most, prompt and answer (the model's own)", "N");
-  add("--utilization,--gpu-memory-utilization", o.utilization, "Share of the GPU's memory for the engine (0.92)", "X");
-  add("--max-batched-tokens,--max-num-batched-tokens", o.batched_tokens, "Tokens of a step (the engine's own, by GPU)",
+  add("--engine", o.engine, "Engine that serves (vllm)", "vllm|sglang|transformers");
+  add("--max-len,--max-model-len,--context-length", o.length,
+      "Tokens of a sequence at most, prompt and answer (the model's own)", "N");
+  add("--utilization,--gpu-memory-utilization,--mem-fraction-static,--cb-max-memory-percent", o.utilization,
+      "Share of the GPU's memory for the engine (the engine's own: vLLM's is 0.92)", "X");
+  add("--max-batched-tokens,--max-num-batched-tokens,--chunked-prefill-size,--cb-max-batch-tokens", o.batched_tokens,
+      "Tokens of a step (the engine's own, by GPU)", "N");
+  add("--max-seqs,--max-num-seqs,--max-running-requests", o.sequences, "Sequences at a time (the engine's own, by GPU)",
       "N");
-  add("--max-seqs,--max-num-seqs", o.sequences, "Sequences at a time (the engine's own, by GPU)", "N");
   add("--tp,--tensor-parallel-size", o.tensor_ranks, "GPUs that share each layer (1)", "N");
   add("--kv,--kv-cache-dtype", o.cache, "Type of the cache (auto: the model's)", "auto|fp8");
   add("--weights", o.weights, "Form of the layers' weights (plain)", "plain|fp8|int4:awq|int4:gptq");
   add("--lora", o.lora, "Adapters that are loaded at a time, and their rank: 4x16", "NxRANK");
-  command.add_flag("--enforce-eager", o.eager, "Neither compiles the model nor captures CUDA graphs")->group(group);
+  command
+      .add_flag("--enforce-eager,--disable-cuda-graph", o.eager, "Neither compiles the model nor captures CUDA graphs")
+      ->group(group);
   command
       .add_flag("--compiled-before", o.compiled,
                 "A later start, which finds what the first one compiled: its profile run may peak lower")
@@ -65,7 +70,11 @@ void add_serve_options(CLI::App& command, ServeOptions& o) {
 
 ServeSettings serve_settings(const ServeOptions& o) {
   ServeSettings s;
-  if (!o.engine.empty()) s.engine = choose<ServingEngine>("--engine", o.engine, {{"vllm", ServingEngine::vllm}});
+  if (!o.engine.empty())
+    s.engine = choose<ServingEngine>("--engine", o.engine,
+                                     {{"vllm", ServingEngine::vllm},
+                                      {"sglang", ServingEngine::sglang},
+                                      {"transformers", ServingEngine::transformers}});
   if (!o.length.empty()) s.length = tokens("--max-len", o.length);
   if (!o.utilization.empty()) s.utilization = utilization(o.utilization);
   if (!o.batched_tokens.empty()) s.batched_tokens = tokens("--max-batched-tokens", o.batched_tokens);

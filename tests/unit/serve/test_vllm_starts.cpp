@@ -1,57 +1,26 @@
 // Starts of vLLM itself on simulated GPUs (tests/serving/README.md) beside ours.
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
-#include "estimator/base/csv.h"
-#include "tools/answers/serving.h"
-#include "tools/options/serve_options.h"
+#include "tests/support/engine_starts.h"
 
 namespace gpuplan {
 namespace {
-
-const std::string kServing = std::string(GPUPLAN_SOURCE_DIR) + "/tests/serving/";
-
-CsvTable recorded_starts() {
-  const std::string path = kServing + "vllm_starts.csv";
-  std::ifstream in(path);
-  return CsvTable(Source{path, {std::istreambuf_iterator<char>(in), {}}});
-}
-
-ServeSettings settings_of(const std::string& flags) {
-  CLI::App app;
-  ServeOptions options;
-  add_serve_options(app, options);
-  app.parse(flags);
-  return serve_settings(options);
-}
-
-EngineStart planned(const std::string& model, const std::string& gpu_name, const std::string& flags) {
-  RunOptions options;
-  options.model = kServing + "models/" + model + ".json";
-  options.gpu = gpu_name;
-  const Gpu gpu = *load_gpu(options);
-  const PublishedModel published = published_model(options);
-  ServeSettings settings = settings_of(flags);
-  if (flags.find("--weights") == std::string::npos) settings.weights = published.weights;
-  return tried_start(decoder_of(published.model, gpu), gpu, settings);
-}
 
 std::int64_t number(const CsvTable& table, std::size_t row, const char* column) {
   return std::strtoll(table.at(row, column).text.c_str(), nullptr, 10);
 }
 
 TEST_CASE("the cache has as many tokens as vLLM prints, within 0.5 %, and starts are refused as vLLM refuses them") {
-  const CsvTable table = recorded_starts();
+  const CsvTable table = serving_table("vllm_starts.csv");
   REQUIRE(table.rows() >= 26);
   for (std::size_t i = 0; i < table.rows(); ++i) {
     CAPTURE(table.at(i, "name").text);
-    const EngineStart start = planned(table.at(i, "model").text, table.at(i, "gpu").text, table.at(i, "flags").text);
+    const EngineStart start =
+        serving_start(table.at(i, "model").text, table.at(i, "gpu").text, table.at(i, "flags").text);
     const std::int64_t tokens = number(table, i, "kv_tokens");
     CHECK(start.starts == (tokens > 0));
     CHECK(std::abs(static_cast<double>(start.limits.cache_tokens - tokens)) <= 0.005 * static_cast<double>(tokens));
@@ -60,12 +29,13 @@ TEST_CASE("the cache has as many tokens as vLLM prints, within 0.5 %, and starts
 }
 
 TEST_CASE("the peak of the profile run is vLLM's to 1 MiB in most starts, and to 25 MiB in all") {
-  const CsvTable table = recorded_starts();
+  const CsvTable table = serving_table("vllm_starts.csv");
   int equal = 0, compared = 0;
   for (std::size_t i = 0; i < table.rows(); ++i) {
     if (table.at(i, "profile_bytes").text.empty()) continue;
     CAPTURE(table.at(i, "name").text);
-    const EngineStart start = planned(table.at(i, "model").text, table.at(i, "gpu").text, table.at(i, "flags").text);
+    const EngineStart start =
+        serving_start(table.at(i, "model").text, table.at(i, "gpu").text, table.at(i, "flags").text);
     const std::int64_t off = std::abs(start.profile_bytes - number(table, i, "profile_bytes"));
     CHECK(off <= 25 << 20);
     equal += off <= 1 << 20 ? 1 : 0;
