@@ -88,5 +88,12 @@ TEST_CASE("SGLang is refused with what is not planned of it") {
   CHECK_THROWS_WITH_AS(serving_start("llama3_1_8b_awq", "h100", "--engine sglang"), doctest::Contains("int4"), Error);
 }
 
+TEST_CASE("engines whose cache is what a run of them leaves are refused by name") {
+  CHECK_THROWS_WITH_AS(serving_start("llama3_1_8b", "h100", "--engine vllm-v0"),
+                       doctest::Contains("--engine vllm-v0 is not planned"), Error);
+  CHECK_THROWS_WITH_AS(serving_start("llama3_1_8b", "h100", "--engine tensorrt-llm"),
+                       doctest::Contains("--engine tensorrt-llm is not planned"), Error);
+}
+
 }  // namespace
 }  // namespace gpuplan
