@@ -89,6 +89,7 @@ LayerKernels of_llama_cpp(const Widths& w) {
 LayerKernels layer_kernels(const ServedLayer& layer, ServingEngine engine) {
   const Widths w = widths_of(layer);
   switch (engine) {
+    case ServingEngine::sglang:  // whose kernels are those of vLLM, as far as is known
     case ServingEngine::vllm: return of_vllm(w);
     case ServingEngine::transformers: return of_transformers(w);
     case ServingEngine::llama_cpp: break;

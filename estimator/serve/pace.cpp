@@ -90,6 +90,7 @@ class Pace {
     }
     gpu += head_seconds(step);
     switch (settings_.engine) {
+      case ServingEngine::sglang:  // whose kernels are those of vLLM, as far as is known
       case ServingEngine::vllm: {
         const bool replayed = settings_.graphs && step.prefill_tokens == 0;
         return (replayed ? gpu : std::max(gpu, host)) + pace_.vllm_step;

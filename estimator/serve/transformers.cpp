@@ -11,26 +11,29 @@
 namespace gpuplan {
 namespace {
 
-const char* const kTransformers = "transformers 5.23";
+const char* const kTransformersServer = "transformers 5.23";
 constexpr std::int64_t kActivation = 2;  // bytes of bf16 and fp16
 constexpr std::int64_t kPageTokens = 256;
 constexpr double kMemoryPercent = 0.9;  // without processors of logits (initialization.py)
 
 void refuse_what_transformers_lacks(const ServedModel& model, const ServeSettings& settings) {
-  refuse_flag(settings.tensor_ranks > 1, "--tp", kTransformers, "one GPU is planned; --engine vllm shares layers");
-  refuse_flag(settings.eager, "--enforce-eager", kTransformers, "with PyTorch's own attention it captures no graphs");
-  refuse_flag(settings.compiled_before, "--compiled-before", kTransformers, "its cache is the same at every start");
-  refuse_flag(settings.fp8_cache, "--kv fp8", kTransformers, "its cache has the type of the model");
-  refuse_flag(settings.adapters > 0, "--lora", kTransformers, "--engine vllm plans adapters");
-  refuse_flag(settings.weights != WeightForm::plain, "--weights", kTransformers, "--weights plain");
-  refuse_windows(model, kTransformers);
+  refuse_flag(settings.tensor_ranks > 1, "--tp", kTransformersServer,
+              "one GPU is planned; --engine vllm shares layers");
+  refuse_flag(settings.eager, "--enforce-eager", kTransformersServer,
+              "with PyTorch's own attention it captures no graphs");
+  refuse_flag(settings.compiled_before, "--compiled-before", kTransformersServer,
+              "its cache is the same at every start");
+  refuse_flag(settings.fp8_cache, "--kv fp8", kTransformersServer, "its cache has the type of the model");
+  refuse_flag(settings.adapters > 0, "--lora", kTransformersServer, "--engine vllm plans adapters");
+  refuse_flag(settings.weights != WeightForm::plain, "--weights", kTransformersServer, "--weights plain");
+  refuse_windows(model, kTransformersServer);
   const ServedAttention& first = model.layers.front().attention;
   for (const ServedLayer& layer : model.layers) {
     const ServedAttention& a = layer.attention;
     if (a.latent > 0 || a.key_size != a.value_size || a.kv_heads != first.kv_heads || a.key_size != first.key_size)
-      throw Error(
-          std::string(kTransformers) + " has a cache of equal heads in all layers, which " + model.name + " has not",
-          ErrorKind::usage)
+      throw Error(std::string(kTransformersServer) + " has a cache of equal heads in all layers, which " + model.name +
+                      " has not",
+                  ErrorKind::usage)
           .help("--engine vllm plans it");
   }
 }
@@ -76,7 +79,7 @@ EngineStart start_transformers(const ServedModel& model, const Gpu& gpu, const S
   refuse_what_transformers_lacks(model, settings);
   constexpr std::int64_t kBatchTokens = 8192, kRequests = 1024;
   EngineStart start;
-  start.engine = std::string(kTransformers) + " (sdpa)";
+  start.engine = std::string(kTransformersServer) + " (sdpa)";
   start.limits = {.block_tokens = kPageTokens,
                   .sequences = settings.sequences.value_or(kRequests),
                   .batched_tokens = settings.batched_tokens.value_or(kBatchTokens),

@@ -16,8 +16,8 @@ StepSeconds pace_for(const ServedModel& model, const Gpu& gpu, const ServeSettin
                            : settings.weights == WeightForm::int4_gptq ? "int4:gptq"
                                                                        : "bf16";
   PaceSettings pace;
-  pace.engine = settings.engine;
-  pace.weights = stored_weights(settings.engine, form);
+  pace.engine = settings.engine == ServingEngine::sglang ? ServingEngine::vllm : settings.engine;
+  pace.weights = stored_weights(pace.engine, form);
   pace.compute = half ? DType::fp16 : DType::bf16;
   pace.cache_element_bytes = settings.fp8_cache ? 1 : 2;
   pace.tensor_ranks = settings.tensor_ranks;
@@ -47,7 +47,7 @@ LoadAnswer served_load(const ServedModel& model, const Gpu& gpu, const ServeSett
                        const EngineStart& start, const AskedLoad& asked) {
   const LoadedEngine engine(asked.requests, start.limits, pace_for(model, gpu, settings), asked.prefix);
   LoadAnswer answer;
-  answer.words = asked.words;
+  answer.words = asked.words + (settings.engine == ServingEngine::sglang ? ", steps as long as vLLM's" : "");
   answer.asked = asked.rate;
   answer.slo = asked.slo;
   answer.slo_words = asked.slo_words;
