@@ -27,9 +27,13 @@ std::string slo_line(const LoadAnswer& load, const TextStyle& style) {
   if (!load.slo) return "";
   const std::string mark = mark_of(load.highest.has_value(), style);
   if (!load.highest)
-    return "\n  " + mark + " " + load.slo_words + " is met at no rate: with little load the first token takes " +
-           format_seconds(load.curve.front().load.first_token.p90) + " and each further one " +
-           format_seconds(load.curve.front().load.token.p90) + " (p90)\n";
+    return "\n  " + mark + " " + load.slo_words + " is met at no rate" +
+           (load.curve.empty()
+                ? std::string()
+                : ": with little load the first token takes " +
+                      format_seconds(load.curve.front().load.first_token.p90) + " and each further one " +
+                      format_seconds(load.curve.front().load.token.p90) + " (p90)") +
+           "\n";
   return "\n  " + mark + " " + load.slo_words + " is met up to " + format_figure(load.highest->rate) +
          " requests/s: " + format_figure(load.highest->load.output_rate) + " tokens/s out\n";
 }

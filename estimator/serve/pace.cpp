@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/error.h"
@@ -144,7 +146,18 @@ class Pace {
     const bool by_input = m.role == MatrixRole::attention_output || m.role == MatrixRole::mlp_output;
     const double in = by_input ? real(m.in) / ranks : real(m.in);
     const double out = by_input || whole ? real(m.out) : real(m.out) / ranks;
-    return product(tokens, in, out, real(m.copies), real(m.used), whole ? 16 : settings_.weights.bits);
+    constexpr double kMicroscaledBits = 4.25;  // 4 and a byte for 32
+    const double bits = whole ? 16 : m.microscaled ? kMicroscaledBits : settings_.weights.bits;
+    return product(tokens, in, out, real(m.copies), real(m.used), bits);
+  }
+
+  // All of a layer. Steps of a simulation are alike: each number of tokens is asked for many times.
+  double matrices_seconds(const Alike& kind, std::int64_t tokens) const {
+    const auto key = std::pair(&kind - kinds_.data(), tokens);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    double seconds = 0;
+    for (const ServedMatrix& m : kind.layer.matrices) seconds += matrix_seconds(m, real(tokens));
+    return known_[key] = seconds;
   }
 
   double prefill_seconds(const Alike& kind, const EngineStep& step) const {
@@ -174,7 +187,7 @@ class Pace {
   double layer_seconds(const Alike& kind, const EngineStep& step) const {
     const double tokens = real(step.tokens());
     double seconds = prefill_seconds(kind, step) + decode_seconds(kind, step);
-    for (const ServedMatrix& m : kind.layer.matrices) seconds += matrix_seconds(m, tokens);
+    seconds += matrices_seconds(kind, step.tokens());
     const bool eager = settings_.engine == ServingEngine::transformers;
     seconds += tokens * kind.kernels.bytes / (eager ? units_.bytes * pace_.element_wise : bytes_);
     seconds += kind.kernels.kernels * pace_.kernel_start;
@@ -189,7 +202,11 @@ class Pace {
   double head_seconds(const EngineStep& step) const {
     const double rows = real(step.decoding) + (step.prefill_tokens > 0 ? 1 : 0);
     const double out = std::ceil(vocabulary_ / real(settings_.tensor_ranks));
-    return product(rows, hidden_, out, 1, 1, settings_.weights.head_bits) + rows * vocabulary_ * 8 / bytes_;
+    const auto key = std::pair(std::ptrdiff_t{-1}, static_cast<std::int64_t>(rows));
+    auto known = known_.find(key);
+    if (known == known_.end())
+      known = known_.emplace(key, product(rows, hidden_, out, 1, 1, settings_.weights.head_bits)).first;
+    return known->second + rows * vocabulary_ * 8 / bytes_;
   }
 
   PaceSettings settings_;
@@ -200,6 +217,7 @@ class Pace {
   double hidden_, vocabulary_;
   double product_share_;
   double bytes_, weight_bytes_;  // a second: of what is moved, and of weights that are read
+  mutable std::map<std::pair<std::ptrdiff_t, std::int64_t>, double> known_;  // seconds, by kind of layer and tokens
 };
 
 }  // namespace

@@ -44,16 +44,18 @@ std::optional<ServingOffer> offer_of(const Gpu& gpu, std::int64_t ranks) {
 }  // namespace
 
 LoadAnswer served_load(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings,
-                       const EngineStart& start, const AskedLoad& asked) {
+                       const EngineStart& start, const AskedLoad& asked, bool curve) {
   const LoadedEngine engine(asked.requests, start.limits, pace_for(model, gpu, settings), asked.prefix);
   LoadAnswer answer;
   answer.words = asked.words + (settings.engine == ServingEngine::sglang ? ", steps as long as vLLM's" : "");
   answer.asked = asked.rate;
   answer.slo = asked.slo;
   answer.slo_words = asked.slo_words;
-  answer.curve = engine.curve();
+  if (curve) answer.curve = engine.curve();
   if (asked.slo) answer.highest = engine.highest(*asked.slo);
-  answer.point = asked.rate ? engine.at(*asked.rate) : answer.highest ? *answer.highest : answer.curve.back();
+  answer.point = asked.rate       ? engine.at(*asked.rate)
+                 : answer.highest ? *answer.highest
+                                  : engine.at(engine.most_requests());
   answer.offer = offer_of(gpu, settings.tensor_ranks);
   return answer;
 }

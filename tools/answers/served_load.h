@@ -9,8 +9,9 @@
 
 namespace gpuplan {
 
-/// Of a start that succeeded. Throws Error where the GPU's speed is not known.
+/// Of a start that succeeded; the curve is left out where `curve` is false. Throws Error where the GPU's speed is not
+/// known.
 LoadAnswer served_load(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings,
-                       const EngineStart& start, const AskedLoad& asked);
+                       const EngineStart& start, const AskedLoad& asked, bool curve = true);
 
 }  // namespace gpuplan

@@ -11,6 +11,7 @@
 #include "estimator/report/lengths_report.h"
 #include "estimator/report/replay_report.h"
 #include "estimator/report/serve_report.h"
+#include "estimator/report/serving_offers.h"
 #include "estimator/report/snapshot_report_writers.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/report/sweep_table.h"
@@ -58,6 +59,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"snapshot", snapshot_json_schema},
                                               {"replay", replay_json_schema},
                                               {"serve", serve_json_schema},
+                                              {"serve-offers", serving_offers_json_schema},
                                               {"shadow", shadow::run_json_schema},
                                               {"validate", validation_json_schema},
                                               {"trace", [] { return std::string(trace_form()); }}});

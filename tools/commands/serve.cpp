@@ -6,6 +6,7 @@
 #include "tools/answers/planning.h"
 #include "tools/answers/served_load.h"
 #include "tools/answers/serving.h"
+#include "tools/answers/serving_offers.h"
 #include "tools/commands/commands.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/load_options.h"
@@ -22,6 +23,7 @@ struct ServeCommand {
   RunOptions run;
   ServeOptions serve;
   LoadOptions load;
+  std::vector<std::string> on;
   OutputOptions output;
 };
 
@@ -56,6 +58,43 @@ ServeReport make_serve_report(const ServeCommand& command) {
   return report;
 }
 
+// The GPUs of --on; "any": all whose memory and speed are known.
+std::vector<Gpu> gpus_on(const std::vector<std::string>& names) {
+  std::vector<Gpu> out;
+  if (names == std::vector<std::string>{"any"}) {
+    for (const Gpu& gpu : gpu_table())
+      if (gpu.memory_bytes > 0 && gpu.datasheet && gpu.capability_major >= 7) out.push_back(gpu);
+    return out;
+  }
+  for (const std::string& name : names) {
+    RunOptions options;
+    options.gpu = name;
+    out.push_back(*load_gpu(options));
+  }
+  return out;
+}
+
+int run_offers(const ServeCommand& command) {
+  const Format format = format_of(command.output);
+  if (format != Format::table && format != Format::json)
+    throw Error("serve --on writes text or JSON", ErrorKind::usage).help("--format table or json");
+  if (!command.run.gpu.empty()) throw Error("--gpu and --on are two questions", ErrorKind::usage).help("leave one out");
+  ServeSettings settings = serve_settings(command.serve);
+  const AskedLoad asked = load_of(command.load);
+  const std::vector<Gpu> gpus = gpus_on(command.on);
+  const PublishedModel published = published_model(command.run);
+  if (command.serve.weights.empty()) settings.weights = published.weights;
+  const ServedModel served = decoder_of(published.model, gpus.front());
+  const ServingOffers offers = serving_offers(served, gpus, settings, asked);
+  const auto text = [&](Format as, const TextStyle& style) {
+    return as == Format::json ? serving_offers_json(offers, kVersion) : serving_offers_text(offers, style);
+  };
+  for (const OutputFile& file : files_of(command.output))
+    write_report(file, text(file.format, file_style(command.output)));
+  write_stdout(text(format, terminal_style(command.output)));
+  return offers.best() != nullptr ? 0 : 1;
+}
+
 std::string render(const ServeReport& report, Format format, const TextStyle& style) {
   switch (format) {
     case Format::json: return serve_json(report, kVersion);
@@ -65,6 +104,7 @@ std::string render(const ServeReport& report, Format format, const TextStyle& st
 }
 
 int run_serve(const ServeCommand& command) {
+  if (!command.on.empty()) return run_offers(command);
   const Format format = format_of(command.output);
   const std::vector<OutputFile> files = files_of(command.output);
   const ServeReport report = make_serve_report(command);
@@ -84,6 +124,10 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->type_name("MODEL")
       ->required();
   command->add_option("-d,--gpu,--device", options->run.gpu, "A GPU, or a GPU file")->type_name("NAME");
+  command->add_option("--on", options->on, "Ranks GPUs by what a million tokens cost: any, or some, such as l4,h100")
+      ->type_name("GPU,...|any")
+      ->delimiter(',')
+      ->group("Load");
   command->add_option("--set", options->run.set, "Sets a variable of the model; repeatable")->type_name("NAME=VALUE");
   command->add_flag("--strict", options->run.strict, "Treats warnings as errors");
   add_serve_options(*command, options->serve);
