@@ -4,6 +4,7 @@
 
 #include "estimator/report/serve_report.h"
 #include "tools/answers/planning.h"
+#include "tools/answers/serve_page.h"
 #include "tools/answers/served_load.h"
 #include "tools/answers/serving.h"
 #include "tools/answers/serving_offers.h"
@@ -95,11 +96,12 @@ int run_offers(const ServeCommand& command) {
   return offers.best() != nullptr ? 0 : 1;
 }
 
-std::string render(const ServeReport& report, Format format, const TextStyle& style) {
+std::string render(const ServeReport& report, Format format, const TextStyle& style, const OutputOptions& output) {
   switch (format) {
     case Format::json: return serve_json(report, kVersion);
+    case Format::html: return serve_page(report, output);
     case Format::table: return serve_text(report, style);
-    default: throw Error("serve writes text or JSON", ErrorKind::usage).help("--format table or json");
+    default: throw Error("serve writes text, JSON or HTML", ErrorKind::usage).help("--format table, json or html");
   }
 }
 
@@ -109,8 +111,9 @@ int run_serve(const ServeCommand& command) {
   const std::vector<OutputFile> files = files_of(command.output);
   const ServeReport report = make_serve_report(command);
   const bool clean = show_warnings(report.warnings, command.output.quiet, command.run.strict);
-  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(command.output)));
-  write_stdout(render(report, format, terminal_style(command.output)));
+  for (const OutputFile& file : files)
+    write_report(file, render(report, file.format, file_style(command.output), command.output));
+  write_stdout(render(report, format, terminal_style(command.output), command.output));
   const bool meets = !report.load || !report.load->slo || report.load->highest;
   return clean && report.start.starts && meets ? 0 : 1;
 }
@@ -133,7 +136,11 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   add_serve_options(*command, options->serve);
   add_load_options(*command, options->load);
   add_output_options(*command, options->output);
-  command->callback([options, &exit_code] { exit_code = run_serve(*options); });
+  options->output.has_page = true;
+  command->callback([options, command, &exit_code] {
+    options->output.command = given_command(*command);
+    exit_code = run_serve(*options);
+  });
 }
 
 }  // namespace gpuplan
