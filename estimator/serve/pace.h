@@ -27,8 +27,9 @@ struct PaceSettings {
   bool fused_attention = true;
 };
 
-/// What it is given is copied. Not for several threads at once: it remembers what was asked before. Nothing where the GPU's peaks are not known, or no link of several ranks is. Throws
-/// Error for llama.cpp with layers shared among ranks.
+/// What it is given is copied. Not for several threads at once: it remembers what was asked before. Nothing where the
+/// GPU's peaks are not known, or no link of several ranks is. Throws Error for llama.cpp with layers shared among
+/// ranks.
 std::optional<StepSeconds> pace_of(const ServedModel& model, const Gpu& gpu, const PaceSettings& settings,
                                    const TimeModel& time = {}, const PaceModel& pace = {});
 

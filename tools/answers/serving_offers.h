@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "estimator/device/gpu.h"
 #include "estimator/report/serving_offers.h"
 #include "estimator/serve/engine_start.h"
 #include "estimator/serve/served_model.h"
