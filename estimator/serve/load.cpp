@@ -109,15 +109,24 @@ class Engine {
     step.prefill_pairs +=
         static_cast<double>(tokens) * (static_cast<double>(s.computed) + 0.5 * static_cast<double>(tokens));
     s.computed += tokens;
+    prefix_made_ = prefix_made_ || s.computed >= prefix_;  // allocate_slots() knows its blocks from then on
   }
 
+  // Scheduler.schedule(): running sequences first; waiting ones where none of these had to give way.
   void step() {
     EngineStep step;
     std::int64_t room = limits_.batched_tokens;
-    bool out_of_blocks = false;
+    const std::int64_t before = out_.preemptions;
+    run_running(step, room);
+    const bool gave_way = out_.preemptions > before;
+    const bool no_blocks = !gave_way && admit_waiting(step, room);
+    note_limit(room, gave_way || no_blocks);
+    finish_step(seconds_(step));
+  }
+
+  void run_running(EngineStep& step, std::int64_t& room) {
     for (std::size_t i = 0; i < running_.size() && room > 0; ++i) {
-      const std::int64_t left = running_[i].known() - running_[i].computed;
-      const std::int64_t tokens = std::min(left, room);
+      const std::int64_t tokens = std::min(running_[i].known() - running_[i].computed, room);
       if (!grow(i, running_[i].computed + tokens)) break;
       Sequence& s = running_[i];
       if (s.decodes()) {
@@ -129,26 +138,24 @@ class Engine {
       }
       room -= tokens;
     }
-    const std::int64_t before = out_.preemptions;
+  }
+
+  // Whether one waits for blocks: all that it knows has to find room, of which it takes what the step computes
+  // (SchedulerConfig.scheduler_reserve_full_isl).
+  bool admit_waiting(EngineStep& step, std::int64_t& room) {
     while (!waiting_.empty() && room > 0 && std::ssize(running_) < limits_.sequences) {
       Sequence s = waiting_.front();
+      if (blocks_of(s.known()) > free_) return true;
       s.computed = std::min(prefix_made_ ? prefix_ : 0, s.request->prompt - 1);
       const std::int64_t tokens = std::min(s.known() - s.computed, room);
-      const std::int64_t blocks = blocks_of(s.computed + tokens);
-      if (blocks > free_) {
-        out_of_blocks = true;
-        break;
-      }
-      free_ -= blocks;
-      s.blocks = blocks;
+      s.blocks = blocks_of(s.computed + tokens);
+      free_ -= s.blocks;
       waiting_.pop_front();
       prefill(s, tokens, step);
       room -= tokens;
       running_.push_back(s);
     }
-    prefix_made_ = true;
-    note_limit(room, out_of_blocks || out_.preemptions > before);
-    finish_step(seconds_(step));
+    return false;
   }
 
   void note_limit(std::int64_t room, bool out_of_blocks) {

@@ -35,7 +35,7 @@ struct Between {
 };
 Between run_layer(EngineMemory& memory, const ForwardWidths& w, std::int64_t tokens, Between given, std::int64_t cold,
                   std::span<const std::int64_t> scratch) {
-  const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kServedElement); };
+  const auto rows = [&](std::int64_t width) { return memory.take(checked_mul(tokens * kServedElement, width)); };
   const BlockId projected = rows(w.hidden);
   BlockId normed = rows(w.hidden);
   if (w.mlp_input > 0) {
@@ -64,12 +64,12 @@ ForwardWidths forward_widths(const ServedModel& model, std::int64_t ranks) {
   for (const ServedLayer& layer : model.layers) {
     const ServedAttention& a = layer.attention;
     w.latent = w.latent || a.latent > 0;
-    w.queries = std::max(w.queries, rank_share(a.heads * a.value_size, ranks));
-    w.keys = std::max(w.keys, a.latent > 0 ? a.latent : rank_share(a.kv_heads * a.key_size, ranks));
+    w.queries = std::max(w.queries, rank_share(checked_mul(a.heads, a.value_size), ranks));
+    w.keys = std::max(w.keys, a.latent > 0 ? a.latent : rank_share(checked_mul(a.kv_heads, a.key_size), ranks));
     const ServedMatrix* const input = layer.find(MatrixRole::attention_input);
     if (input != nullptr)
       w.attention_input =
-          std::max(w.attention_input, rank_share(a.latent > 0 ? a.heads * a.key_size : input->out, ranks));
+          std::max(w.attention_input, rank_share(a.latent > 0 ? checked_mul(a.heads, a.key_size) : input->out, ranks));
     for (const ServedMatrix& m : layer.matrices) {
       if (m.expert) continue;
       if (m.role == MatrixRole::mlp_input) w.mlp_input = std::max(w.mlp_input, rank_share(m.out, ranks));
@@ -82,7 +82,7 @@ ForwardWidths forward_widths(const ServedModel& model, std::int64_t ranks) {
 void run_forward(EngineMemory& memory, const ServedModel& model, std::int64_t ranks, std::int64_t tokens,
                  std::int64_t cold, std::span<const std::int64_t> scratch) {
   const ForwardWidths w = forward_widths(model, ranks);
-  const auto rows = [&](std::int64_t width) { return memory.take(tokens * width * kServedElement); };
+  const auto rows = [&](std::int64_t width) { return memory.take(checked_mul(tokens * kServedElement, width)); };
   Between at{rows(w.hidden), kNoBlock};
   const BlockId normed = rows(w.hidden), heads = rows(w.attention_input), keys = rows(w.keys);
   if (w.latent) memory.drop(normed);

@@ -19,12 +19,13 @@ std::vector<std::int64_t> decode_scratch(const ServedModel& model, const Gpu& gp
   std::int64_t width = 0, latent = 0;
   for (const ServedLayer& layer : model.layers) {
     const ServedAttention& a = layer.attention;
-    width = std::max(width, rank_share(a.heads * (a.latent > 0 ? a.latent_value : a.value_size), sizes.ranks));
-    if (a.latent > 0) latent = std::max(latent, rank_share(a.heads * a.latent_value, sizes.ranks));
+    width =
+        std::max(width, rank_share(checked_mul(a.heads, a.latent > 0 ? a.latent_value : a.value_size), sizes.ranks));
+    if (a.latent > 0) latent = std::max(latent, rank_share(checked_mul(a.heads, a.latent_value), sizes.ranks));
   }
   std::vector<std::int64_t> out;
-  if (latent > 0) out.assign(2, tokens * latent * kServedElement);
-  if (gpu.capability_major == 9) out.push_back(kSplits * tokens * width * 4);
+  if (latent > 0) out.assign(2, checked_mul(tokens * kServedElement, latent));
+  if (gpu.capability_major == 9) out.push_back(checked_mul(kSplits * tokens * 4, width));
   return out;
 }
 

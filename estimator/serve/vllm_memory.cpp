@@ -37,9 +37,10 @@ std::int64_t expert_workspace(const ServedModel& model, const VllmSizes& sizes) 
   for (const ServedLayer& layer : model.layers)
     for (const ServedMatrix& m : layer.matrices)
       if (m.expert && !m.microscaled && m.role == MatrixRole::mlp_input) {  // gpt-oss's kernels of Triton keep none
-        const std::int64_t pairs = sizes.batched_tokens * m.used;
+        const std::int64_t pairs = checked_mul(sizes.batched_tokens, m.used);
         const std::int64_t gate_up = rank_share(m.out, sizes.ranks);
-        most = std::max(most, pairs * (std::max(gate_up, m.in) + std::max(gate_up / 2, m.in)) * kServedElement);
+        const std::int64_t row = checked_add(std::max(gate_up, m.in), std::max(gate_up / 2, m.in));
+        most = std::max(most, checked_mul(checked_mul(pairs, row), kServedElement));
       }
   return most;
 }
@@ -74,7 +75,8 @@ std::int64_t chunk_bytes(const ServedModel& model, const VllmSizes& sizes) {
     const ServedAttention& a = layer.attention;
     const std::int64_t plain = a.key_size - (a.latent - a.latent_value);
     if (a.latent > 0)
-      most = std::max(most, tokens * rank_share(a.heads, sizes.ranks) * (plain + a.value_size) * kServedElement);
+      most = std::max(most, checked_mul(tokens * kServedElement,
+                                        checked_mul(rank_share(a.heads, sizes.ranks), plain + a.value_size)));
   }
   return most;
 }

@@ -70,7 +70,9 @@ std::vector<Gpu> gpus_on(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     RunOptions options;
     options.gpu = name;
-    out.push_back(*load_gpu(options));
+    const std::optional<Gpu> gpu = load_gpu(options);
+    if (!gpu) throw Error("--on expects GPUs, such as l4,h100, or any", ErrorKind::usage);
+    out.push_back(*gpu);
   }
   return out;
 }

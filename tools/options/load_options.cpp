@@ -25,8 +25,10 @@ double requests_a_second(const std::string& text) {
   return unit == "/s" ? value : value / 60;
 }
 
-// A number for all, or a draw for each.
-std::vector<std::int64_t> lengths(const char* flag, const std::string& text, std::int64_t requests) {
+// A number for all, or a draw for each: of answers another one than of prompts, so that neither hangs on the other.
+std::vector<std::int64_t> lengths(const char* flag, std::string text, std::int64_t requests) {
+  const bool drawn_as_prompts = text.starts_with("lognormal:") && text.find("seed=") == std::string::npos;
+  if (drawn_as_prompts && std::string_view(flag) == "--out") text += ",seed=1";
   const bool number = std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   if (number) return std::vector(static_cast<std::size_t>(requests), whole_number(flag, text, 1, kLongestRequest));
   try {

@@ -77,9 +77,26 @@ TEST_CASE("a prefix that all share is computed and held once") {
     return 0.1;
   };
   const ServedLoad load = simulate_load(requests, limits(2048), counted, 960);
-  CHECK(computed < 10 * 1000);
+  CHECK(computed == 1000 + 9 * 40);
   CHECK(load.most_cache <= 2048);
   CHECK(load.requests == 10);
+}
+
+TEST_CASE("a prompt is admitted where all of it finds room") {
+  // Two prompts of 1,600 tokens in parts of 400, a cache of 2,048: the second waits, and nobody is computed again.
+  const std::vector<Request> two = {{0, 1600, 2}, {0, 1600, 2}};
+  const ServedLoad load = simulate_load(two, limits(2048, 256, 400), kTenth);
+  CHECK(load.preemptions == 0);
+  CHECK(load.most_running == 1);
+  CHECK(load.first_token.mean == doctest::Approx((0.4 + 0.9) / 2));
+}
+
+TEST_CASE("prompts and answers are drawn apart") {
+  LoadOptions options;
+  options.prompt = options.answer = "lognormal:mean=400,max=4000";
+  int equal = 0;
+  for (const Request& r : load_of(options).requests) equal += r.prompt == r.answer ? 1 : 0;
+  CHECK(equal < 100);
 }
 
 TEST_CASE("what cannot be served is refused") {
