@@ -48,12 +48,17 @@ std::string serving_offers_text(const ServingOffers& offers, const TextStyle& st
                     offers.words + (offers.slo.empty() ? "" : (style.unicode ? " · " : " | ") + offers.slo) + "\n\n";
   TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight, kLeft});
   table.row({"", "GPU", "1M out", "requests/s", "tokens/s", "first", "token", "offer"});
-  std::string refused;
+  TextTable refused({kLeft, kLeft});
+  bool any_refused = false;
   for (const ServingRow& row : offers.rows) {
-    if (row.refused.empty())
+    if (row.refused.empty() && row.load) {
       table.row(cells_of(row, style));
-    else
-      refused += (refused.empty() ? "" : ", ") + row.gpu;
+      continue;
+    }
+    constexpr std::size_t kMostOfReason = 56;  // of 80 columns
+    const bool cut = row.refused.size() > kMostOfReason;
+    refused.row({row.gpu, cut ? row.refused.substr(0, kMostOfReason) + "..." : row.refused});
+    any_refused = true;
   }
   out += table.text("  ") + "\n";
   if (const ServingRow* best = offers.best())
@@ -62,7 +67,7 @@ std::string serving_offers_text(const ServingOffers& offers, const TextStyle& st
   else
     out += "  " + mark_of(false, style) +
            (offers.slo.empty() ? " served nowhere that is rented" : " no GPU meets " + offers.slo) + "\n";
-  if (!refused.empty()) out += "  not served on " + refused + "\n";
+  if (any_refused) out += "\n  Not served on\n" + refused.text("    ");
   return out;
 }
 

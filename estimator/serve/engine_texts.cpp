@@ -30,6 +30,22 @@ void refuse_flag(bool given, const char* flag, const std::string& engine, const 
   if (given) throw Error(engine + " is not planned with " + flag, ErrorKind::usage).help(help);
 }
 
+void refuse_ranks(const ServedModel& model, std::int64_t ranks) {
+  for (const ServedLayer& layer : model.layers) {
+    const ServedAttention& a = layer.attention;
+    const bool shares_keys = a.latent > 0 || a.kv_heads % ranks == 0 || ranks % a.kv_heads == 0;
+    if (a.heads % ranks == 0 && shares_keys) continue;
+    const bool queries = a.heads % ranks != 0;
+    throw Error("--tp " + std::to_string(ranks) + ": " + model.name + " has " +
+                    std::to_string(queries ? a.heads : a.kv_heads) +
+                    (queries ? " heads" : " heads of keys and values") + ", which " + std::to_string(ranks) +
+                    " GPUs cannot share",
+                ErrorKind::usage)
+        .help(queries ? "a number that divides " + std::to_string(a.heads)
+                      : "a number that divides " + std::to_string(a.kv_heads) + ", or a multiple of it");
+  }
+}
+
 void refuse_windows(const ServedModel& model, const std::string& engine) {
   for (const ServedLayer& layer : model.layers)
     if (layer.attention.window > 0)

@@ -19,6 +19,10 @@ std::int64_t served_length(const ServedModel& model, const ServeSettings& settin
 /// Throws Error (usage) that `engine` does not take `flag`.
 void refuse_flag(bool given, const char* flag, const std::string& engine, const char* help);
 
+/// Throws Error (usage) where so many GPUs cannot share the heads evenly: those of the queries, and of keys and values,
+/// of which each GPU has as many, or several have the same one.
+void refuse_ranks(const ServedModel& model, std::int64_t ranks);
+
 /// Throws Error (usage) where layers have a window: `engine` decides by classes of models which layers keep less.
 void refuse_windows(const ServedModel& model, const std::string& engine);
 

@@ -27,12 +27,6 @@ std::int64_t ServedModel::parameters() const {
   return sum;
 }
 
-std::int64_t ServedModel::cached_elements() const {
-  std::int64_t sum = 0;
-  for (const ServedLayer& layer : layers) sum += layer.attention.cached();
-  return sum;
-}
-
 namespace {
 
 constexpr std::array kAttentions = {"GroupedQueryAttention", "ScaledDotProductAttention", "HuggingFaceAttention",
@@ -81,7 +75,10 @@ class Reader {
     for (LayerId id = 0; id < std::ssize(graph.layers); ++id)
       made_by_[graph.layers[static_cast<std::size_t>(id)].output] = id;
     out_.name = model.name;
+    constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
     out_.positions = variable("positions");
+    if (out_.positions < 0 || out_.positions > kMostPositions)
+      throw Error(out_.name + ": the variable positions is from 1 to " + std::to_string(kMostPositions));
   }
 
   ServedModel read() {
@@ -136,7 +133,11 @@ class Reader {
 
   void read_attention(const Layer& at) {
     const std::span<const std::int32_t> given = inputs(at);
-    if (given.size() < 3 || graph_.tensor(given[0]).shape.rank() != 4)
+    const auto has_heads = [&](std::size_t i) {
+      const Shape& shape = graph_.tensor(given[i]).shape;
+      return shape.rank() == 4 && shape[1] > 0 && shape[3] > 0;
+    };
+    if (given.size() < 3 || !has_heads(0) || !has_heads(1) || !has_heads(2))
       throw Error(out_.name + ": the attention of " + at.name + " has no heads that an engine could cache");
     ServedAttention& a = out_.layers.back().attention;
     const Shape& q = graph_.tensor(given[0]).shape;
@@ -185,10 +186,6 @@ class Reader {
     if (experts && shape.rank() == 3) return add_experts(at, shape);
     if ((experts && !at.type.starts_with("Mixture")) || shape.rank() != 2) {
       to.vectors += shape.elements();
-      if (at.name.ends_with("q_norm"))
-        to.attention.normalizes = true;
-      else if (at.type.ends_with("Norm") && !at.name.ends_with("k_norm"))
-        ++to.norms;
       return;
     }
     add_matrix(at, shape);
@@ -221,6 +218,16 @@ class Reader {
   // Products of one input are one product, of one role.
   void add_matrix(const Layer& at, const Shape& shape) {
     std::vector<ServedMatrix>& to = out_.layers.back().matrices;
+    if (inputs(at).empty()) {  // a Parameter that other operations multiply with: a router's
+      if (experts_ > 0 && shape[0] == experts_)
+        to.push_back({.role = MatrixRole::router, .in = shape[1], .out = shape[0]});
+      else
+        out_.layers.back().vectors += shape.elements();
+      return;
+    }
+    const Tensor& multiplied = graph_.tensor(inputs(at).front());
+    if (multiplied.shape.rank() == 0 || multiplied.shape[-1] == 0 || multiplied.dtype == DType::int64)
+      throw Error(out_.name + ": " + at.name + " is no product that an engine is known to have");
     const TensorId given = inputs(at).front();
     const std::int64_t in = graph_.tensor(given).shape[-1];
     const std::int64_t out = shape.elements() / in;

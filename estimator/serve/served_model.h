@@ -22,9 +22,6 @@ struct ServedMatrix {
   std::int64_t parts = 1;  // products of the model that are one here
   bool expert = false;
   bool microscaled = false;  // published with 4 bits an element and a scale for 32 (mxfp4)
-
-  /// Of one token.
-  double multiply_adds() const { return static_cast<double>(in) * static_cast<double>(out * used); }
 };
 
 struct ServedAttention {
@@ -33,7 +30,6 @@ struct ServedAttention {
   std::int64_t window = 0;                    // tokens that it looks back; 0: all
   std::int64_t latent = 0;                    // MLA: elements of a token that are cached instead; 0: keys and values
   std::int64_t latent_value = 0;              // of these, what values are made of: the rest is position
-  bool normalizes = false;                    // queries and keys pass a norm of their own
 
   /// Elements that a token leaves in the cache of this layer.
   std::int64_t cached() const { return latent > 0 ? latent : kv_heads * (key_size + value_size); }
@@ -43,7 +39,6 @@ struct ServedAttention {
 struct ServedLayer {
   ServedAttention attention;
   std::vector<ServedMatrix> matrices;
-  std::int64_t norms = 0;    // norms of the hidden states
   std::int64_t vectors = 0;  // elements of norms and biases
 
   const ServedMatrix* find(MatrixRole role) const;
@@ -61,7 +56,6 @@ struct ServedModel {
 
   /// All elements, of layers, embeddings and head.
   std::int64_t parameters() const;
-  std::int64_t cached_elements() const;  // that a token leaves in the caches of all layers
 };
 
 /// Throws Error for a model that is no decoder: it has no embedding of tokens, no attention, or no head. `model` as it

@@ -25,12 +25,7 @@ void refuse_what_sglang_lacks(const ServedModel& model, const Gpu& gpu, const Se
   if (model.layers.front().attention.latent > 0 && gpu.capability_major >= 10)
     throw Error(std::string(kSglang) + " is not planned with a latent cache on Blackwell", ErrorKind::usage)
         .help("which graphs it captures there depends on the model's class; a Hopper GPU is planned");
-  for (const ServedLayer& layer : model.layers)
-    if (layer.attention.heads % settings.tensor_ranks != 0)
-      throw Error("--tp " + std::to_string(settings.tensor_ranks) + ": " + model.name + " has " +
-                      std::to_string(layer.attention.heads) + " heads, which so many GPUs cannot share",
-                  ErrorKind::usage)
-          .help("a number that divides " + std::to_string(layer.attention.heads));
+  refuse_ranks(model, settings.tensor_ranks);
 }
 
 // generate_prefill_cuda_graph_batch_sizes(): how many sizes up to `most` are captured.

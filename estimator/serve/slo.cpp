@@ -73,11 +73,12 @@ std::vector<LoadPoint> LoadedEngine::curve() const {
 }
 
 std::optional<LoadPoint> LoadedEngine::highest(const Slo& slo) const {
-  double low = 0, high = 1.2 * most_requests();
+  double low = 0, high = most_requests();
   std::optional<LoadPoint> best;
   if (LoadPoint all = at(high); meets(all.load, slo)) return all;
-  constexpr int kHalvings = 12;
-  for (int i = 0; i < kHalvings && (low == 0 || high > 1.02 * low); ++i) {
+  constexpr int kDescents = 10, kHalvings = 6;  // down to a thousandth; then to 2 % of what lies between
+  for (int i = 0, halved = 0; (low == 0 && i < kDescents) || (low > 0 && halved < kHalvings); ++i) {
+    if (low > 0) ++halved;
     const double middle = low == 0 ? high / 2 : (low + high) / 2;
     LoadPoint tried = at(middle);
     if (meets(tried.load, slo)) {

@@ -40,7 +40,7 @@ class LoadedEngine {
   double most_requests() const;
   /// Rates from little to more than it can serve.
   std::vector<LoadPoint> curve() const;
-  /// The highest rate that meets the levels, to 2 %; nothing where none does.
+  /// The highest rate that meets the levels, to 2 %, and not more than the engine finishes; nothing where none does.
   std::optional<LoadPoint> highest(const Slo& slo) const;
 
  private:

@@ -22,11 +22,13 @@ constexpr std::int64_t kBatchesInFlight = 2;
 struct Defaults {
   std::int64_t batched_tokens, sequences;
 };
-// EngineArgs.get_batch_defaults() of the server: by the memory that CUDA shows, and A100s are like smaller ones.
+// EngineArgs.get_batch_defaults() of the server: by the memory that CUDA shows, and A100s and GB10s are like smaller
+// ones.
 Defaults defaults_of(const Gpu& gpu) {
   const std::int64_t bytes = usable_bytes(gpu);
   if (bytes >= 160 * kGib) return {16384, 1024};
-  if (bytes >= 70 * kGib && gpu.name.find("a100") == std::string::npos) return {8192, 1024};
+  const bool gb10 = gpu.capability_major == 12 && gpu.capability_minor == 1;
+  if (bytes >= 70 * kGib && !gb10 && gpu.name.find("a100") == std::string::npos) return {8192, 1024};
   return {2048, 256};
 }
 
@@ -45,17 +47,6 @@ VllmSizes sizes_of(const ServedModel& model, const Gpu& gpu, const ServeSettings
       settings.batched_tokens.value_or(std::min(usual.batched_tokens, checked_mul(sizes.sequences, length)));
   if (!settings.sequences) sizes.sequences = std::min(sizes.sequences, sizes.batched_tokens);
   return sizes;
-}
-
-void refuse_ranks(const ServedModel& model, std::int64_t ranks) {
-  for (const ServedLayer& layer : model.layers)
-    if (layer.attention.heads % ranks != 0)
-      throw Error("--tp " + std::to_string(ranks) + ": " + model.name + " has " +
-                      std::to_string(layer.attention.heads) + " heads, which " + std::to_string(ranks) +
-                      " GPUs cannot share",
-                  ErrorKind::usage)
-          .help("vLLM refuses it: \"Total number of attention heads (" + std::to_string(layer.attention.heads) +
-                ") must be divisible by tensor parallel size (" + std::to_string(ranks) + ").\"");
 }
 
 // _estimate_max_model_len_from_groups(): the longest sequence whose blocks are there.

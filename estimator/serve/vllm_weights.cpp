@@ -8,12 +8,28 @@ namespace {
 
 // RotaryEmbeddingBase._compute_cos_sin_cache(): angles, cosines and sines in fp32, both together, and these cast.
 void make_rotary_table(EngineMemory& memory, std::int64_t positions, std::int64_t elements) {
-  const std::int64_t half = positions * (elements / 2) * 4;
+  const std::int64_t half = checked_mul(positions, elements / 2 * 4);
   const BlockId angles = memory.take(half), cosines = memory.take(half), sines = memory.take(half);
-  const BlockId both = memory.take(2 * half);
+  const BlockId both = memory.take(checked_mul(2, half));
   for (const BlockId block : {angles, cosines, sines}) memory.drop(block);
   memory.take(positions * elements * kServedElement);
   memory.drop(both);
+}
+
+// Routers and the projections to a latent are whole on every rank (ReplicatedLinear); a head of keys and values is,
+// where there are more ranks than such heads (QKVParallelLinear).
+struct RankMatrix {
+  ServedMatrix matrix;
+  std::int64_t ranks;
+};
+RankMatrix of_one_rank(const ServedAttention& a, ServedMatrix m, std::int64_t hidden, std::int64_t ranks) {
+  if (m.role == MatrixRole::router) return {m, 1};
+  if (m.role == MatrixRole::attention_input && a.latent > 0) return {m, m.in == hidden ? 1 : ranks};
+  if (m.role == MatrixRole::attention_input && m.parts == 3 && ranks > a.kv_heads) {
+    m.out = checked_mul(a.heads / ranks, a.key_size) + a.key_size + a.value_size;
+    return {m, 1};
+  }
+  return {m, ranks};
 }
 
 }  // namespace
@@ -26,7 +42,8 @@ void load_weights(EngineMemory& memory, const ServedModel& model, const VllmSize
   if (model.learned_positions > 0) memory.take(model.learned_positions * model.hidden * kServedElement);
   for (const ServedLayer& layer : model.layers) {
     for (const ServedMatrix& m : layer.matrices) {
-      for (const std::int64_t bytes : stored_parts(m, sizes.weights, sizes.ranks)) memory.take(bytes);
+      const RankMatrix of_rank = of_one_rank(layer.attention, m, model.hidden, sizes.ranks);
+      for (const std::int64_t bytes : stored_parts(of_rank.matrix, sizes.weights, of_rank.ranks)) memory.take(bytes);
       if (&layer == &model.layers.front() && m.role == MatrixRole::attention_output)
         for (const std::int64_t elements : model.rotary_tables) make_rotary_table(memory, sizes.positions, elements);
     }

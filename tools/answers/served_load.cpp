@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "estimator/base/integers.h"
+#include "estimator/serve/cache_pool.h"
 #include "estimator/serve/pace.h"
 #include "tools/options/instance_input.h"
 #include "tools/options/run_options.h"
@@ -41,13 +43,33 @@ std::optional<ServingOffer> offer_of(const Gpu& gpu, std::int64_t ranks) {
   return best;
 }
 
+// The cache of a model with windows holds more of short sequences than its tokens say, and fewer than of none with a
+// window: as many blocks as sequences of the load's mean length take.
+EngineLimits limits_for(const ServedModel& model, const ServeSettings& settings, const EngineStart& start,
+                        const AskedLoad& asked) {
+  EngineLimits limits = start.limits;
+  const CachePool pool = cache_pool(model, settings.fp8_cache ? 1 : 2, settings.tensor_ranks);
+  if (settings.engine != ServingEngine::vllm || pool.groups.size() == 1 || start.blocks == 0) return limits;
+  std::int64_t tokens = 0;
+  for (const Request& r : asked.requests) tokens = checked_add(tokens, checked_add(r.prompt, r.answer));
+  const std::int64_t mean = tokens / std::ssize(asked.requests);
+  const std::int64_t blocks = pool.blocks_of(mean, 2 * limits.batched_tokens);
+  limits.cache_tokens = static_cast<std::int64_t>(static_cast<double>(start.blocks) / static_cast<double>(blocks) *
+                                                  static_cast<double>(mean));
+  return limits;
+}
+
 }  // namespace
 
 LoadAnswer served_load(const ServedModel& model, const Gpu& gpu, const ServeSettings& settings,
                        const EngineStart& start, const AskedLoad& asked, bool curve) {
-  const LoadedEngine engine(asked.requests, start.limits, pace_for(model, gpu, settings), asked.prefix);
+  if (settings.engine == ServingEngine::transformers)
+    throw Error("no speed of transformers' own server is known", ErrorKind::usage)
+        .help("leave out --rate, --in, --out and --slo, or --engine vllm");
+  const LoadedEngine engine(asked.requests, limits_for(model, settings, start, asked), pace_for(model, gpu, settings),
+                            asked.prefix);
   LoadAnswer answer;
-  answer.words = asked.words + (settings.engine == ServingEngine::sglang ? ", steps as long as vLLM's" : "");
+  answer.words = asked.words + (settings.engine == ServingEngine::sglang ? ", steps and their order as vLLM's" : "");
   answer.asked = asked.rate;
   answer.slo = asked.slo;
   answer.slo_words = asked.slo_words;

@@ -14,6 +14,8 @@ constexpr std::int64_t kMostRanks = 8;
 
 ServingRow row_of(const ServedModel& model, const Gpu& gpu, ServeSettings settings, const AskedLoad& asked,
                   std::string& engine) {
+  if (settings.tensor_ranks > kMostRanks)
+    throw Error("--on takes eight GPUs at most, not --tp " + std::to_string(settings.tensor_ranks), ErrorKind::usage);
   ServingRow row{.gpu = gpu.name, .title = gpu.title, .refused = {}, .load = {}};
   for (std::int64_t ranks = settings.tensor_ranks; ranks <= kMostRanks; ranks *= 2) {
     settings.tensor_ranks = row.count = ranks;
@@ -28,7 +30,7 @@ ServingRow row_of(const ServedModel& model, const Gpu& gpu, ServeSettings settin
       row.meets = !asked.slo || row.load->highest.has_value();
       return row;
     } catch (const Error& e) {
-      row.refused = e.message();
+      if (row.refused.empty()) row.refused = e.message();
     }
   }
   return row;

@@ -71,7 +71,8 @@ std::vector<Gpu> gpus_on(const std::vector<std::string>& names) {
     RunOptions options;
     options.gpu = name;
     const std::optional<Gpu> gpu = load_gpu(options);
-    if (!gpu) throw Error("--on expects GPUs, such as l4,h100, or any", ErrorKind::usage);
+    if (!gpu || gpu->memory_bytes == 0)
+      throw Error("--on expects GPUs whose memory is known, such as l4,h100, or any", ErrorKind::usage);
     out.push_back(*gpu);
   }
   return out;
@@ -124,7 +125,8 @@ int run_serve(const ServeCommand& command) {
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ServeCommand>();
-  CLI::App* const command = app.add_subcommand("serve", "Tells whether an engine starts, and how much cache it has");
+  CLI::App* const command = app.add_subcommand(
+      "serve", "Tells whether an engine starts, how much cache it has, and what it serves at which cost");
   command->add_option("model", options->run.model, "A model file, zoo:NAME, or - for standard input")
       ->type_name("MODEL")
       ->required();

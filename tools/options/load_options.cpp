@@ -22,7 +22,11 @@ double requests_a_second(const std::string& text) {
   const std::string unit(end, text.data() + text.size());
   if (error != std::errc{} || !(value > 0 && value < 1e9) || (unit != "/s" && unit != "/min"))
     throw Error("--rate expects requests such as 4/s or 90/min, not \"" + text + "\"", ErrorKind::usage);
-  return unit == "/s" ? value : value / 60;
+  const double rate = unit == "/s" ? value : value / 60;
+  constexpr double kLeastRate = 1e-4;  // one in three hours
+  if (rate < kLeastRate)
+    throw Error("--rate " + text + ": fewer requests than one in three hours", ErrorKind::usage).help("--rate 1/min");
+  return rate;
 }
 
 // A number for all, or a draw for each: of answers another one than of prompts, so that neither hangs on the other.
@@ -32,7 +36,9 @@ std::vector<std::int64_t> lengths(const char* flag, std::string text, std::int64
   const bool number = std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   if (number) return std::vector(static_cast<std::size_t>(requests), whole_number(flag, text, 1, kLongestRequest));
   try {
-    std::vector<std::int64_t> drawn = sample_lengths({text, std::to_string(requests)}, 1).samples;
+    const bool file = !text.starts_with("lognormal:");
+    std::vector<std::int64_t> drawn = sample_lengths({text, file ? "" : std::to_string(requests)}, 1).samples;
+    if (drawn.empty()) throw Error("no lengths");
     for (std::size_t i = 0; std::ssize(drawn) < requests; ++i) drawn.push_back(drawn[i]);  // a file, again
     drawn.resize(static_cast<std::size_t>(requests));
     return drawn;
@@ -69,6 +75,10 @@ AskedLoad load_of(const LoadOptions& o) {
   const std::vector<std::int64_t> prompts = lengths("--in", in, n), answers = lengths("--out", out, n);
   const std::vector<double> arrivals = poisson_arrivals(1, static_cast<std::size_t>(n), 0);
   for (std::size_t i = 0; i < arrivals.size(); ++i) load.requests.push_back({arrivals[i], prompts[i], answers[i]});
+  if (load.prefix >= *std::ranges::min_element(prompts))
+    throw Error("--prefix " + o.prefix + " is no shorter than the shortest prompt, of " +
+                    std::to_string(*std::ranges::min_element(prompts)) + " tokens",
+                ErrorKind::usage);
   load.words = in + " tokens in, " + out + " out";
   return load;
 }

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "estimator/base/error.h"
 #include "estimator/serve/slo.h"
@@ -12,6 +16,12 @@ namespace gpuplan {
 namespace {
 
 const StepSeconds kTenth = [](const EngineStep&) { return 0.1; };
+
+std::string temporary_lengths(const char* text) {
+  const std::string path = std::filesystem::temp_directory_path() / "gpuplan_test_lengths.txt";
+  std::ofstream(path) << text;
+  return path;
+}
 
 EngineLimits limits(std::int64_t cache, std::int64_t sequences = 256, std::int64_t batched = 2048) {
   return {.cache_tokens = cache, .block_tokens = 16, .sequences = sequences, .batched_tokens = batched, .length = 4096};
@@ -127,6 +137,19 @@ TEST_CASE("service levels: the highest rate that meets them") {
   CHECK_FALSE(engine.highest(read_slo("ttft=50ms")));  // a step takes 100
 }
 
+TEST_CASE("a file of lengths is read again where it is short, and a prefix is shorter than the prompts") {
+  const std::string file = temporary_lengths("300\n500\n");
+  LoadOptions options;
+  options.prompt = file;
+  options.requests = "5";
+  const AskedLoad load = load_of(options);
+  REQUIRE(load.requests.size() == 5);
+  CHECK(load.requests[4].prompt == 300);
+  options.prefix = "300";
+  CHECK_THROWS_WITH_AS(load_of(options), doctest::Contains("no shorter than the shortest prompt"), Error);
+  std::remove(file.c_str());
+}
+
 TEST_CASE("levels and loads that are not understood") {
   for (const char* text : {"", "ttft", "ttft=5", "ttft=-1s", "tpot=0ms", "p95", "p90", "ttft=1s,foo=2"})
     CHECK_THROWS_AS(read_slo(text), Error);
@@ -134,7 +157,7 @@ TEST_CASE("levels and loads that are not understood") {
   LoadOptions options;
   options.rate = "90/min";
   CHECK(*load_of(options).rate == doctest::Approx(1.5));
-  for (const char* rate : {"4", "0/s", "x/s", "1/h"}) {
+  for (const char* rate : {"4", "0/s", "x/s", "1/h", "1e-310/s", "1e-5/s"}) {
     options.rate = rate;
     CHECK_THROWS_AS(load_of(options), Error);
   }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "estimator/device/gpu.h"
+#include "estimator/serve/engine_texts.h"
 #include "tests/support/zoo_models.h"
 #include "tools/answers/serving.h"
 
@@ -65,6 +66,14 @@ TEST_CASE("an attention that is written out is read from the spec's variables") 
   CHECK(model.layers[0].attention.heads == 64);
   CHECK(model.layers[0].attention.cached() == 2 * 8 * 64);
   CHECK(model.parameters() == 20'914'757'184);
+}
+
+TEST_CASE("GPUs that cannot share the heads of keys and values are refused") {
+  const ServedModel model = served("llama3_2_3b");  // 24 heads of queries, 8 of keys
+  CHECK_THROWS_WITH_AS(refuse_ranks(model, 3), doctest::Contains("8 heads of keys and values"), Error);
+  CHECK_THROWS_WITH_AS(refuse_ranks(model, 5), doctest::Contains("24 heads"), Error);
+  CHECK_NOTHROW(refuse_ranks(model, 8));
+  CHECK_NOTHROW(refuse_ranks(model, 24));
 }
 
 TEST_CASE("what writes no tokens is no decoder") {
