@@ -87,20 +87,21 @@ std::string serve_json_schema() {
       "mean_running:number most_running most_cache_tokens preemptions:integer limit:string";
   return schema::document(
       "What gpuplan serve --format json writes",
-      "schema:=gpuplan.serve/1 tool:string model file gpu engine precision:string parameters "
+      "schema:=gpuplan.serve/1 tool:{name version:string} model file gpu engine precision:string parameters "
       "tensor_ranks:integer starts:boolean error:string? kv_tokens:integer "
       "sequences_at_length:number length max_batched_tokens max_sequences:integer "
       "utilization:number memory:$memory parts:$part[] outside:$part[] load:$load? hints:$hint[] warnings:string[]",
       {{"memory",
-        "gpu_bytes requested_bytes weights_bytes consumed_bytes profile_bytes:integer "
-        "profile_peak:string graphs_bytes kv_cache_bytes block_bytes block_tokens blocks:integer"},
-       {"part", "name:string bytes:integer note:string"},
-       {"spread", "mean p50 p90 p99:number"},
-       {"point", kPoint},
-       {"offer", "name:string usd_per_hour:number price_date:string"},
-       {"load", std::string(kPoint) + " words:string slo:string? highest:$point? curve:$point[] offer:$offer? "
-                                      "usd_per_million_output_tokens:number?"},
-       {"hint", "flag result:string"}});
+        "{gpu_bytes requested_bytes weights_bytes consumed_bytes profile_bytes:integer "
+        "profile_peak:string graphs_bytes kv_cache_bytes block_bytes block_tokens blocks:integer}"},
+       {"part", "{name:string bytes:integer note:string}"},
+       {"spread", "{mean p50 p90 p99:number}"},
+       {"point", "{" + std::string(kPoint) + "}"},
+       {"offer", "{name:string usd_per_hour:number price_date:string}"},
+       {"load", "{" + std::string(kPoint) +
+                    " words:string slo:string? highest:$point? curve:$point[] offer:$offer? "
+                    "usd_per_million_output_tokens:number?}"},
+       {"hint", "{flag result:string}"}});
 }
 
 }  // namespace gpuplan

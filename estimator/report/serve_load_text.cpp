@@ -38,11 +38,13 @@ std::string slo_line(const LoadAnswer& load, const TextStyle& style) {
          " requests/s: " + format_figure(load.highest->load.output_rate) + " tokens/s out\n";
 }
 
+std::string token_seconds(const LoadPoint& p) { return p.load.token.p90 > 0 ? format_seconds(p.load.token.p90) : "-"; }
+
 std::string curve_table(const LoadAnswer& load) {
   TextTable table({kRight, kRight, kRight, kRight, kRight});
   table.row({"requests/s", "first p90", "token p90", "tokens/s", "running"});
   for (const LoadPoint& p : load.curve)
-    table.row({format_figure(p.rate), format_seconds(p.load.first_token.p90), format_seconds(p.load.token.p90),
+    table.row({format_figure(p.rate), format_seconds(p.load.first_token.p90), token_seconds(p),
                format_figure(p.load.output_rate), format_figure(p.load.mean_running)});
   return "\n" + table.text();
 }
@@ -60,7 +62,7 @@ std::string load_text(const LoadAnswer& load, const TextStyle& style) {
   TextTable table({kLeft, kRight, kRight, kRight});
   table.row({"", "p50", "p90", "p99"});
   table.row(spread_row("first token", l.first_token));
-  table.row(spread_row("each token", l.token));
+  if (l.token.p99 > 0) table.row(spread_row("each token", l.token));  // answers of one token have none
   out += table.text();
   out += "  " + format_figure(l.output_rate) + " tokens/s out, " + format_figure(l.mean_running) +
          " sequences at a time (" + format_count(l.most_running) + " at most), " + limit_words(l) + "\n";

@@ -30,7 +30,7 @@ std::vector<std::string> cells_of(const ServingRow& row, const TextStyle& style)
           format_figure(p.rate),
           format_figure(p.load.output_rate),
           format_seconds(p.load.first_token.p90),
-          format_seconds(p.load.token.p90),
+          p.load.token.p90 > 0 ? format_seconds(p.load.token.p90) : "-",
           row.load->offer ? row.load->offer->name + " " + dollars(row.load->offer->usd) + "/h" : "not rented"};
 }
 
@@ -101,12 +101,12 @@ std::string serving_offers_json(const ServingOffers& offers, std::string_view ve
 std::string serving_offers_json_schema() {
   return schema::document(
       "What gpuplan serve --on --format json writes",
-      "schema:=gpuplan.serve-offers/1 tool:string model engine words:string slo:string? rows:$row[]",
+      "schema:=gpuplan.serve-offers/1 tool:{name version:string} model engine words:string slo:string? rows:$row[]",
       {{"row",
-        "gpu:string count:integer refused:string? meets:boolean kv_tokens:integer "
+        "{gpu:string count:integer refused:string? meets:boolean kv_tokens:integer "
         "requests_per_second output_tokens_per_second ttft_p90_seconds tpot_p90_seconds:number? "
         "offer:string? usd_per_hour:number? price_date:string? "
-        "usd_per_million_output_tokens:number?"}});
+        "usd_per_million_output_tokens:number?}"}});
 }
 
 }  // namespace gpuplan

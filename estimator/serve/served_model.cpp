@@ -280,7 +280,7 @@ class Reader {
 
   void refuse_no_decoder() {
     const char* const lacks = out_.vocabulary == 0  ? "embedding of tokens"
-                              : out_.layers.empty() ? "attention in repeated blocks"
+                              : out_.layers.empty() ? "attention that is known in its blocks"
                               : !has_head_          ? "head that gives a number for each token of the vocabulary"
                                                     : nullptr;
     if (lacks != nullptr)

@@ -119,14 +119,14 @@ EngineStart start_vllm(const ServedModel& model, const Gpu& gpu, const ServeSett
   start.block_bytes = pool.block_bytes;
   start.parts = parts_of(start, model, settings);
   const std::int64_t free = start.gpu_bytes - gpu.context_bytes.value_or(kAssumedContextBytes);
-  if (gpu.capability_major * 10 + gpu.capability_minor < 75) {
-    start.error = gpu.title + " has compute capability " + std::to_string(gpu.capability_major) + "." +
-                  std::to_string(gpu.capability_minor) + "; vLLM 0.33.0 is built for 7.5 and later";
-    return start;
-  }
   if (gpu.capability_major >= 10)
     start.warnings.push_back("no start of vLLM was recorded on " + gpu.architecture +
                              ": the workspaces of its attention kernels are not in these figures");
+  if (sizes.batched_tokens < sizes.sequences) {  // SchedulerConfig.verify_max_model_len()
+    start.error = "max_num_batched_tokens (" + std::to_string(sizes.batched_tokens) +
+                  ") must be greater than or equal to max_num_seqs (" + std::to_string(sizes.sequences) + ").";
+    return start;
+  }
   if (free < start.requested_bytes) {
     char share[32];
     std::snprintf(share, sizeof share, "%g", start.utilization);

@@ -106,11 +106,13 @@ VllmMemory vllm_memory(const ServedModel& model, const Gpu& gpu, const VllmSizes
   memory.take(2);
   const std::int64_t before = allocator.reserved_bytes();
   load_weights(memory, model, sizes);
+  if (memory.full()) out.failed = "the weights are loaded";
   load_adapters(memory, model, sizes);
+  if (memory.full() && out.failed.empty()) out.failed = "adapters are loaded";
   out.weights = allocator.allocated_bytes() - cublas_workspace_bytes(gpu);
   keep_states(memory, model, sizes);
   if (memory.full()) {
-    out.failed = "the weights are loaded";
+    if (out.failed.empty()) out.failed = "the sampler's states of so many sequences are made";
     Gpu larger = gpu;
     larger.memory_bytes = 0;
     EngineMemory whole(larger, kSplit);

@@ -59,10 +59,15 @@ std::vector<StartHint> hints_of(const ServedModel& model, const Gpu& gpu, const 
   for (const int percent : {85, 90, 95, 97})
     if (failed.utilization < percent / 100.0 && out.size() < 2)
       attempt("--utilization 0." + std::to_string(percent), [&](ServeSettings& s) { s.utilization = percent / 100.0; });
+  for (const int percent : {92, 90, 85, 80})  // where the GPU has less free memory than is asked for
+    if (failed.utilization > percent / 100.0 && out.empty())
+      attempt("--utilization 0." + std::to_string(percent), [&](ServeSettings& s) { s.utilization = percent / 100.0; });
   if (!settings.fp8_cache) attempt("--kv fp8", [](ServeSettings& s) { s.fp8_cache = true; });
   if (failed.limits.batched_tokens > 2048)
     attempt("--max-batched-tokens 2048", [](ServeSettings& s) { s.batched_tokens = 2048; });
   if (!settings.eager) attempt("--enforce-eager", [](ServeSettings& s) { s.eager = true; });
+  if (settings.adapters > 1)
+    attempt("--lora 1x" + std::to_string(settings.adapter_rank), [](ServeSettings& s) { s.adapters = 1; });
   if (settings.weights == WeightForm::plain)
     attempt("--weights int4:awq", [](ServeSettings& s) { s.weights = WeightForm::int4_awq; });
   for (std::int64_t ranks = settings.tensor_ranks * 2; ranks <= 8; ranks *= 2) {

@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include "tools/options/lengths_options.h"
+#include "tools/options/serve_options.h"
 #include "tools/options/words.h"
 
 namespace gpuplan {
@@ -33,8 +33,9 @@ double requests_a_second(const std::string& text) {
 std::vector<std::int64_t> lengths(const char* flag, std::string text, std::int64_t requests) {
   const bool drawn_as_prompts = text.starts_with("lognormal:") && text.find("seed=") == std::string::npos;
   if (drawn_as_prompts && std::string_view(flag) == "--out") text += ",seed=1";
-  const bool number = std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (number) return std::vector(static_cast<std::size_t>(requests), whole_number(flag, text, 1, kLongestRequest));
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  if (digits == std::string::npos || (digits > 0 && digits + 1 == text.size()))
+    return std::vector(static_cast<std::size_t>(requests), token_count(flag, text));
   try {
     const bool file = !text.starts_with("lognormal:");
     std::vector<std::int64_t> drawn = sample_lengths({text, file ? "" : std::to_string(requests)}, 1).samples;

@@ -18,7 +18,7 @@ namespace gpuplan {
 struct LoadOptions {
   std::string rate, prompt, answer, requests, prefix, slo;
 
-  bool given() const { return !rate.empty() || !prompt.empty() || !answer.empty() || !slo.empty(); }
+  bool given() const { return !(rate + prompt + answer + requests + prefix + slo).empty(); }
 };
 
 struct AskedLoad {

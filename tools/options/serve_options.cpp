@@ -1,6 +1,8 @@
 #include "tools/options/serve_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "estimator/base/amount.h"
@@ -8,18 +10,6 @@
 
 namespace gpuplan {
 namespace {
-
-constexpr std::int64_t kLongestServed = std::int64_t{1} << 30;
-
-// "16384", "16k": as vLLM reads its lengths, k is 1,000 and K is 1,024.
-std::int64_t tokens(std::string_view flag, const std::string& text) {
-  static constexpr AmountUnit kUnits[] = {{"", 1}, {"k", 1000}, {"K", 1024}, {"m", 1'000'000}, {"M", 1 << 20}};
-  const std::optional<std::int64_t> n = read_amount(text, kUnits);
-  if (!n || *n < 1 || *n > kLongestServed)
-    throw Error(std::string(flag) + " expects a number of tokens such as 16384 or 16K, not \"" + text + "\"",
-                ErrorKind::usage);
-  return *n;
-}
 
 double utilization(const std::string& text) {
   double value = 0;
@@ -37,6 +27,11 @@ void read_lora(const std::string& text, ServeSettings& settings) {
     throw Error("--lora expects adapters and their rank, such as 4x16, not \"" + text + "\"", ErrorKind::usage);
   settings.adapters = whole_number("--lora", text.substr(0, x), 1, 1024);
   settings.adapter_rank = whole_number("--lora", text.substr(x + 1), 1, 512);
+  constexpr std::array kRanks = {1, 8, 16, 32, 64, 128, 256, 320, 512};  // vLLM's MaxLoRARanks
+  if (std::ranges::find(kRanks, settings.adapter_rank) == kRanks.end())
+    throw Error("--lora " + text + ": vLLM loads adapters of rank 1, 8, 16, 32, 64, 128, 256, 320 and 512 at most",
+                ErrorKind::usage)
+        .help("the next larger of these takes smaller adapters, too");
 }
 
 ServingEngine engine_named(const std::string& name) {
@@ -52,6 +47,17 @@ ServingEngine engine_named(const std::string& name) {
 }
 
 }  // namespace
+
+// "16384", "16k": as vLLM reads its lengths, k is 1,000 and K is 1,024.
+std::int64_t token_count(std::string_view flag, const std::string& text) {
+  constexpr std::int64_t kLongestServed = std::int64_t{1} << 30;
+  static constexpr AmountUnit kUnits[] = {{"", 1}, {"k", 1000}, {"K", 1024}, {"m", 1'000'000}, {"M", 1 << 20}};
+  const std::optional<std::int64_t> n = read_amount(text, kUnits);
+  if (!n || *n < 1 || *n > kLongestServed)
+    throw Error(std::string(flag) + " expects a number of tokens such as 16384 or 16K, not \"" + text + "\"",
+                ErrorKind::usage);
+  return *n;
+}
 
 void add_serve_options(CLI::App& command, ServeOptions& o) {
   const char* const group = "Engine";
@@ -83,9 +89,9 @@ void add_serve_options(CLI::App& command, ServeOptions& o) {
 ServeSettings serve_settings(const ServeOptions& o) {
   ServeSettings s;
   if (!o.engine.empty()) s.engine = engine_named(o.engine);
-  if (!o.length.empty()) s.length = tokens("--max-len", o.length);
+  if (!o.length.empty()) s.length = token_count("--max-len", o.length);
   if (!o.utilization.empty()) s.utilization = utilization(o.utilization);
-  if (!o.batched_tokens.empty()) s.batched_tokens = tokens("--max-batched-tokens", o.batched_tokens);
+  if (!o.batched_tokens.empty()) s.batched_tokens = token_count("--max-batched-tokens", o.batched_tokens);
   if (!o.sequences.empty()) s.sequences = whole_number("--max-seqs", o.sequences, 1, 1 << 20);
   if (!o.tensor_ranks.empty()) s.tensor_ranks = whole_number("--tp", o.tensor_ranks, 1, 1024);
   if (!o.cache.empty()) s.fp8_cache = choose<bool>("--kv", o.cache, {{"auto", false}, {"fp8", true}});

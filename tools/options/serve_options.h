@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "estimator/serve/engine_start.h"
 
@@ -16,6 +17,9 @@ struct ServeOptions {
   std::string engine, length, utilization, batched_tokens, sequences, tensor_ranks, cache, weights, lora;
   bool eager = false, compiled = false;
 };
+
+/// "16384", "16k" (16,000), "16K" (16,384), as vLLM reads lengths. Throws Error (usage).
+std::int64_t token_count(std::string_view flag, const std::string& text);
 
 void add_serve_options(CLI::App& command, ServeOptions& options);
 
