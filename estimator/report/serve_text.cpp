@@ -14,22 +14,6 @@ std::string decimals(double value, int digits) {
   return text;
 }
 
-// At most so many columns, broken at spaces, each line behind `indent`.
-std::string wrapped(const std::string& text, const std::string& indent, std::size_t columns) {
-  std::string out, line;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > columns) {
-      out += indent + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    at = end + 1;
-  }
-  return line.empty() ? out : out + indent + line + "\n";
-}
-
 class ServeScreen : StyledScreen {
  public:
   ServeScreen(const ServeReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}

@@ -42,4 +42,19 @@ std::string TextTable::markdown() const {
   return out;
 }
 
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t width) {
+  std::string out, line;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(' ', from), text.size());
+    const std::string word = text.substr(from, to - from);
+    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > width) {
+      out += indent + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    from = to + 1;
+  }
+  return out + (line.empty() ? "" : indent + line + "\n");
+}
+
 }  // namespace gpuplan

@@ -25,4 +25,7 @@ class TextTable {
 
 inline constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
 
+/// Lines of at most `width` columns behind `indent`, broken at spaces, each with its line end.
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t width);
+
 }  // namespace gpuplan

@@ -5,11 +5,6 @@
 namespace gpuplan {
 namespace {
 
-// The queries once they are turned, and the result of attention. Inductor writes them where the norm's result and the
-// projection's were, which nobody needs any more, if they are as large.
-struct AttentionRows {
-  BlockId turned, attended;
-};
 // All at a time.
 void use_all(EngineMemory& memory, std::span<const std::int64_t> sizes) {
   std::vector<BlockId> blocks;
@@ -17,12 +12,17 @@ void use_all(EngineMemory& memory, std::span<const std::int64_t> sizes) {
   for (const BlockId block : blocks) memory.drop(block);
 }
 
+// The queries once they are turned, and the result of attention. Inductor writes them where the norm's result and the
+// projection's were, which nobody needs any more, if they are as large.
+struct AttentionRows {
+  BlockId turned, attended;
+};
 AttentionRows attention_rows(EngineMemory& memory, const ForwardWidths& w, std::int64_t tokens, BlockId normed,
                              BlockId projected) {
   if (w.queries == w.hidden) return {normed, projected};
-  const BlockId turned = w.latent ? kNoBlock : memory.take(tokens * w.queries * kServedElement);
+  const BlockId turned = w.latent ? kNoBlock : memory.take(checked_mul(tokens * kServedElement, w.queries));
   memory.drop(normed);
-  const BlockId attended = memory.take(tokens * w.queries * kServedElement);
+  const BlockId attended = memory.take(checked_mul(tokens * kServedElement, w.queries));
   memory.drop(projected);
   return {turned, attended};
 }
