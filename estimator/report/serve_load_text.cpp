@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 
 #include "estimator/base/format.h"
@@ -23,17 +24,19 @@ std::string limit_words(const ServedLoad& load) {
   return load.limit == "arrivals" ? "nobody waits for a place" : "requests wait for " + load.limit;
 }
 
+// With the least load that was tried.
+std::string nearest_words(const LoadAnswer& load) {
+  if (load.curve.empty()) return "";
+  const ServedLoad& least = load.curve.front().load;
+  return ": with little load the first token takes " + format_seconds(at_share(least.first_token, load.slo->share)) +
+         " and each further one " + format_seconds(at_share(least.token, load.slo->share)) + " (p" +
+         format_count(std::lround(100 * load.slo->share)) + ")";
+}
+
 std::string slo_line(const LoadAnswer& load, const TextStyle& style) {
   if (!load.slo) return "";
   const std::string mark = mark_of(load.highest.has_value(), style);
-  if (!load.highest)
-    return "\n  " + mark + " " + load.slo_words + " is met at no rate" +
-           (load.curve.empty()
-                ? std::string()
-                : ": with little load the first token takes " +
-                      format_seconds(load.curve.front().load.first_token.p90) + " and each further one " +
-                      format_seconds(load.curve.front().load.token.p90) + " (p90)") +
-           "\n";
+  if (!load.highest) return "\n  " + mark + " " + load.slo_words + " is met at no rate" + nearest_words(load) + "\n";
   return "\n  " + mark + " " + load.slo_words + " is met up to " + format_figure(load.highest->rate) +
          " requests/s: " + format_figure(load.highest->load.output_rate) + " tokens/s out\n";
 }

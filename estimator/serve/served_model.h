@@ -12,11 +12,11 @@
 namespace gpuplan {
 
 /// What a product is for. Engines merge the products of one input: queries, keys and values, and gate and up.
-enum class MatrixRole : std::uint8_t { attention_input, attention_output, mlp_input, mlp_output, router, other };
+enum class MatrixRole : std::uint8_t { attention_input, attention_output, mlp_input, mlp_output, router };
 
 /// A weight [out, in], of `copies` experts of which a token visits `used`.
 struct ServedMatrix {
-  MatrixRole role = MatrixRole::other;
+  MatrixRole role = MatrixRole::attention_input;
   std::int64_t in = 0, out = 0;
   std::int64_t copies = 1, used = 1;
   std::int64_t parts = 1;  // products of the model that are one here

@@ -25,11 +25,11 @@ double seconds_in(std::string_view text) {
   return unit == "ms" ? value / 1000 : value;
 }
 
-double of_share(const Quantiles& spread, double share) {
-  return share == 0.5 ? spread.p50 : share == 0.99 ? spread.p99 : spread.p90;
-}
-
 }  // namespace
+
+double at_share(const Quantiles& seconds, double share) {
+  return share == 0.5 ? seconds.p50 : share == 0.99 ? seconds.p99 : seconds.p90;
+}
 
 Slo read_slo(std::string_view text) {
   Slo slo;
@@ -48,8 +48,8 @@ Slo read_slo(std::string_view text) {
 }
 
 bool meets(const ServedLoad& load, const Slo& slo) {
-  if (slo.first_token && of_share(load.first_token, slo.share) > *slo.first_token) return false;
-  return !slo.token || of_share(load.token, slo.share) <= *slo.token;
+  if (slo.first_token && at_share(load.first_token, slo.share) > *slo.first_token) return false;
+  return !slo.token || at_share(load.token, slo.share) <= *slo.token;
 }
 
 LoadPoint LoadedEngine::at(double rate) const {

@@ -19,6 +19,9 @@ struct Slo {
 /// "ttft=500ms,tpot=50ms", "ttft=1s,p99". Throws Error (usage).
 Slo read_slo(std::string_view text);
 
+/// Seconds that `share` of the requests do not exceed, of those that are kept: 0.5, 0.9 or 0.99.
+double at_share(const Quantiles& seconds, double share);
+
 /// Whether a load met it.
 bool meets(const ServedLoad& load, const Slo& slo);
 

@@ -43,8 +43,8 @@ std::optional<ServingOffer> offer_of(const Gpu& gpu, std::int64_t ranks) {
   return best;
 }
 
-// The cache of a model with windows holds more of short sequences than its tokens say, and fewer than of none with a
-// window: as many blocks as sequences of the load's mean length take.
+// Where layers have windows, the engine's number of tokens holds at its longest sequence only: short ones fill blocks
+// of every group, and the windows save nothing. The tokens that fit are those of sequences of the load's mean length.
 EngineLimits limits_for(const ServedModel& model, const ServeSettings& settings, const EngineStart& start,
                         const AskedLoad& asked) {
   EngineLimits limits = start.limits;
